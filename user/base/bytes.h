@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Byte spans (pointer and length, owning nothing) and unaligned little/big-endian access.
- */
+/* Byte spans (pointer and length, without ownership) and unaligned little/big-endian access. */
 #ifndef SL_BASE_BYTES_H
 #define SL_BASE_BYTES_H
 
@@ -12,12 +10,12 @@
 #include <string.h>
 
 /*
- * For large locals of the data path, of which a count or a length says how much is filled: builds
- * clear locals first (-ftrivial-auto-var-init), which would take longer than the work.
+ * Marks large locals of the data path that a count tells the filled part of. Builds clear locals
+ * first (-ftrivial-auto-var-init), which would take longer than the work.
  */
 #define SL_UNINIT __attribute__((uninitialized))
 
-/* A view of bytes that somebody else owns. An empty span may have a NULL pointer. */
+/* A view of bytes that have another owner. An empty span may have a NULL pointer. */
 struct sl_span {
 	const uint8_t *ptr;
 	size_t len;
@@ -38,7 +36,7 @@ static inline struct sl_mspan sl_mspan_of(void *ptr, size_t len)
 	return (struct sl_mspan){.ptr = ptr, .len = len};
 }
 
-/* Of a string literal, without its NUL; usable in static initialisers. */
+/* Span of a string literal, without its NUL; usable in static initialisers. */
 #define SL_SPAN_LIT(lit)                                                                           \
 	{                                                                                          \
 		.ptr = (const uint8_t *)("" lit), .len = sizeof(lit) - 1                           \
@@ -60,7 +58,7 @@ static inline uint8_t sl_ascii_lower(uint8_t c)
 	return (uint8_t)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
-/* ASCII letters only, whatever the locale says. */
+/* Compares without case: ASCII letters only, whatever the locale. */
 static inline bool sl_span_eq_nocase(struct sl_span a, struct sl_span b)
 {
 	if (a.len != b.len)
@@ -78,7 +76,7 @@ static inline bool sl_span_starts(struct sl_span s, struct sl_span prefix)
 	       (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-/* Without the first n bytes; n beyond the end gives the empty span at the end. */
+/* Returns the span without its first n bytes; the empty span at its end if it is shorter. */
 static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
 {
 	if (n > s.len)
@@ -86,15 +84,15 @@ static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
 	return s.ptr ? sl_span_of(s.ptr + n, s.len - n) : s;
 }
 
-/* The first n bytes at the most. */
+/* Returns at most the first n bytes. */
 static inline struct sl_span sl_span_first(struct sl_span s, size_t n)
 {
 	return sl_span_of(s.ptr, n < s.len ? n : s.len);
 }
 
 /*
- * Takes the next element off a comma-separated list (RFC 9110 5.6.1), without blanks around it; it may
- * be empty. False at the end.
+ * Takes the next element off a comma-separated list (RFC 9110 5.6.1), without blanks around it. It
+ * may be empty. Returns false at the end.
  */
 static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *element)
 {
@@ -114,7 +112,7 @@ static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *el
 	return true;
 }
 
-/* sl_get_le32(p), sl_put_le32(p, v) and so on: any alignment; the caller has checked the length. */
+/* sl_get_le32(p), sl_put_le32(p, v) and so on: any alignment; the caller checks the length. */
 #define SL_BYTES_ACCESS(order, bits)                                                               \
 	static inline uint##bits##_t sl_get_##order##bits(const void *p)                           \
 	{                                                                                          \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Assertions about our own code, never about what a peer sent: with SL_DEBUG they print and abort.
- * Without, SL_CHECK compiles to nothing (the condition is not evaluated, but must compile).
+ * Assertions about our own code, never about a peer's data. With SL_DEBUG they print and abort.
+ * Otherwise SL_CHECK compiles to nothing (the condition must compile and is not evaluated).
  *
- * SL_ENSURE is for what costs next to nothing to ask, and others' data to get wrong: it stays in
- * every build, where it counts and says what is broken. It is false then, and the caller does
- * without the step: an object, an exchange or a connection is lost, the process is not.
+ * SL_ENSURE is for conditions that are cheap to check and protect the data of others. It stays in
+ * every build: a false condition is counted and logged, and the caller skips the step. An object,
+ * an exchange or a connection is lost, not the process.
  */
 #ifndef SL_BASE_CHECK_H
 #define SL_BASE_CHECK_H
@@ -26,9 +26,9 @@ _Noreturn void sl_check_failed(const char *cond, const char *file, int line);
 #define SL_ENSURE(cond)                                                                            \
 	(__builtin_expect(!!(cond), 1) || (sl_check_broken(#cond, __FILE__, __LINE__), false))
 
-/* False; aborts with SL_DEBUG. */
+/* Counts and logs a false condition. Returns false; aborts with SL_DEBUG. */
 SL_COLD bool sl_check_broken(const char *cond, const char *file, int line);
-/* How often since the start. */
+/* Returns how many SL_ENSURE conditions were false since the start. */
 uint64_t sl_checks_broken(void);
 
 #define SL_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " size")

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The one clock: CLOCK_MONOTONIC in nanoseconds, the same that bpf_ktime_get_ns() reads.
- */
+/* The only clock: CLOCK_MONOTONIC in nanoseconds, as bpf_ktime_get_ns() reads it. */
 #ifndef SL_BASE_CLOCK_H
 #define SL_BASE_CLOCK_H
 

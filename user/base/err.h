@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What went wrong, told to a person: what was expected, what was found, and what to do.
+ * Error messages for people: what was expected, what was found, what to do.
  *
  *   struct sl_err err = SL_ERR(256);
  *
  *   if (sl_thing_open(&t, &err) < 0)
  *           sl_log_err("%s", err.text);
  *
- * The memory is the caller's, who decides how much there is to say: a line, or one for each mistake
- * of a file. Whoever fails fills it and returns; what it called has filled it already. A later text
- * takes the place of an earlier one, and a longer one is cut. Without an error the text means
- * nothing. NULL in place of an sl_err: nobody wants to know.
+ * The caller owns the memory and chooses its size: a line, or a line per mistake of a file. The
+ * function that detects the error sets the text; its callers only return. A later text replaces an
+ * earlier one; a long one is cut. The text is meaningless without an error. NULL instead of an
+ * sl_err drops the text.
  */
 #ifndef SL_BASE_ERR_H
 #define SL_BASE_ERR_H
@@ -25,21 +25,22 @@ struct sl_err {
 	size_t size;
 };
 
-/* Initialiser of one with that many bytes, which live as long as the block it stands in. */
+/* Initialiser with so many bytes, valid until the end of the enclosing block. */
 #define SL_ERR(bytes)                                                                              \
 	{                                                                                          \
 		.text = (char[bytes]){""}, .size = (bytes)                                         \
 	}
 
+/* Sets the text. */
 void sl_err_set(struct sl_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Appends lines to those that are there; text must be initialised. Returns false, so that a list of
- * checks can note that one has failed.
+ * Appends lines; the text must be initialised. Returns false, so that a list of checks can note a
+ * failure.
  */
 bool sl_err_add(struct sl_err *e, const char *lines);
 
-/* Like sl_err_set(); returns res, so that a step can fail in one statement. */
+/* Like sl_err_set(); returns res, so that a step fails in one statement. */
 SL_COLD int sl_fail(struct sl_err *e, int res, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FNV-1a, of 32 and 64 bits: for tables and names that nobody can fill against us. Where a peer
- * chooses what is hashed it is siphash.h. A hash begins with SL_FNV32 or SL_FNV64 and may go on.
+ * FNV-1a of 32 and 64 bits, for keys that no peer chooses (else see siphash.h). A hash begins with
+ * SL_FNV32 or SL_FNV64 and can be continued.
  */
 #ifndef SL_BASE_FNV_H
 #define SL_BASE_FNV_H

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log-linear histograms: 2^sub_bits buckets per power of two, so a bucket is at most 1/2^sub_bits
- * of its value wide. Plain arrays of uint64_t, usable in a mapped BPF array.
+ * Log-linear histograms: 2^sub_bits buckets per power of two. The width of a bucket is at most
+ * 1/2^sub_bits of its value. Plain arrays of uint64_t, usable in a mapped BPF array.
  *
  *   sub_bits 3:  0 1 2 .. 15 | 16 18 20 .. 30 | 32 36 .. 60 | ...  (lower bounds of buckets)
  *
- * Values are nanoseconds by convention. Values of 2^42 (73 minutes) and more share the last bucket.
- * One writer; a reader in another thread or process sees each count whole, but not all of one
- * moment.
+ * Values are nanoseconds by convention. Values from 2^42 (73 minutes) share the last bucket. One
+ * writer; other threads or processes read whole counts, but not all of one moment.
  */
 #ifndef SL_BASE_HIST_H
 #define SL_BASE_HIST_H
@@ -33,7 +32,7 @@ static inline uint32_t sl_hist_bucket_sub(uint64_t v, uint32_t sub)
 	return b > last ? last : (uint32_t)b;
 }
 
-/* Smallest value of a bucket. */
+/* Returns the smallest value of a bucket. */
 static inline uint64_t sl_hist_lower_sub(uint32_t bucket, uint32_t sub)
 {
 	uint32_t group = bucket >> sub;
@@ -59,39 +58,39 @@ static inline void sl_hist_add(uint64_t *b, uint64_t v)
 
 uint64_t sl_hist_count(const uint64_t *b);
 
-/* dst += src. */
+/* Adds src to dst. */
 void sl_hist_merge(uint64_t *dst, const uint64_t *src);
 
-/* dst = a - b, where b is an earlier copy of a: what was added in between. */
+/* dst = a - b, where b is an earlier copy of a: what was added since. */
 void sl_hist_diff(uint64_t *dst, const uint64_t *a, const uint64_t *b);
 
 /*
- * The value below which the share q (0..1, else clamped) lies, interpolated in its bucket: off by
- * at most the bucket's width. 0 when empty; the lower bound when it falls into the last bucket.
+ * Returns the quantile q (clamped to 0..1), interpolated in its bucket: the error is at most the
+ * bucket's width. 0 if empty; the lower bound of the last bucket if it lies there.
  */
 uint64_t sl_hist_quantile(const uint64_t *b, double q);
 
-/* For the load generator: finer buckets, exact minimum, maximum and sum. */
+/* For the load generator: finer buckets; exact minimum, maximum and sum. */
 struct sl_hist_fine {
 	uint64_t *bucket;
 	uint32_t sub_bits;
 	uint32_t bucket_cnt;
 	uint64_t count;
 	uint64_t sum;
-	uint64_t min; /* UINT64_MAX when empty */
+	uint64_t min; /* UINT64_MAX: empty */
 	uint64_t max;
 };
 
-/* sub_bits 1..SL_HIST_SUB_BITS_MAX. 0, -EINVAL or -ENOMEM. */
+/* sub_bits: 1..SL_HIST_SUB_BITS_MAX. Returns 0, -EINVAL or -ENOMEM. */
 int sl_hist_fine_init(struct sl_hist_fine *h, uint32_t sub_bits);
 void sl_hist_fine_fini(struct sl_hist_fine *h);
 void sl_hist_fine_reset(struct sl_hist_fine *h);
 void sl_hist_fine_add(struct sl_hist_fine *h, uint64_t v);
 
-/* 0, or -EINVAL when the two have different sub_bits. */
+/* Returns 0, or -EINVAL if sub_bits differ. */
 int sl_hist_fine_merge(struct sl_hist_fine *dst, const struct sl_hist_fine *src);
 
-/* As sl_hist_quantile, and never outside [min, max]. */
+/* Like sl_hist_quantile(), within [min, max]. */
 uint64_t sl_hist_fine_quantile(const struct sl_hist_fine *h, double q);
 
 static inline uint64_t sl_hist_fine_mean(const struct sl_hist_fine *h)

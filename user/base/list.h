@@ -2,7 +2,7 @@
 /*
  * Intrusive circular doubly linked list. Head and node have the same type; the list owns nothing.
  *
- *   head <-> node <-> node <-> head         an empty head, and a node off any list, point to self
+ *   head <-> node <-> node <-> head         an empty head, and an unlinked node, point to themselves
  */
 #ifndef SL_BASE_LIST_H
 #define SL_BASE_LIST_H
@@ -20,7 +20,7 @@ struct sl_list {
 		&(head), &(head)                                                                   \
 	}
 
-/* The structure of which `ptr` is the field `member`. */
+/* Returns the structure whose field `member` is at `ptr`. */
 #define sl_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void sl_list_init(struct sl_list *l)
@@ -48,13 +48,13 @@ static inline void sl_list_add_head(struct sl_list *head, struct sl_list *node)
 	sl_list_insert_between(node, head, head->next);
 }
 
-/* Also "insert before": with a node as `head`, the new one goes in front of it. */
+/* Also inserts before a node that is given as `head`. */
 static inline void sl_list_add_tail(struct sl_list *head, struct sl_list *node)
 {
 	sl_list_insert_between(node, head->prev, head);
 }
 
-/* The node must be initialised; afterwards it is off any list, so deleting twice is harmless. */
+/* Unlinks an initialised node; may be repeated. */
 static inline void sl_list_del(struct sl_list *node)
 {
 	node->prev->next = node->next;
@@ -68,12 +68,12 @@ static inline struct sl_list *sl_list_pop_head(struct sl_list *head)
 
 	if (node == head)
 		return NULL;
-	/* The analyzer takes it for the node popped and freed before, which is in no list. */
+	/* The analyzer confuses it with a node that was popped and freed before. */
 	sl_list_del(node); /* NOLINT(clang-analyzer-unix.Malloc) */
 	return node;
 }
 
-/* Moves all of `from` to the end of `head`; `from` is empty afterwards. */
+/* Moves all of `from` to the end of `head`. */
 static inline void sl_list_splice_tail(struct sl_list *head, struct sl_list *from)
 {
 	if (sl_list_empty(from))
@@ -90,7 +90,7 @@ static inline void sl_list_splice_tail(struct sl_list *head, struct sl_list *fro
 #define sl_list_last(head, type, member)                                                           \
 	(sl_list_empty(head) ? NULL : sl_container_of((head)->prev, type, member))
 
-/* pos is a struct sl_list *. The _safe form allows the body to delete pos, and only pos. */
+/* pos: a struct sl_list *. In the _safe form the body may delete pos, and only pos. */
 #define sl_list_for_each(pos, head) for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
 #define sl_list_for_each_safe(pos, tmp, head)                                                      \
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \

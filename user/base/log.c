@@ -19,7 +19,7 @@ static const char *const level_names[] = {"err", "warn", "info", "debug"};
 
 _Atomic int sl_log_level_now = SL_LOG_INFO;
 static _Atomic int log_fd = STDERR_FILENO;
-static _Atomic bool cut; /* the last line was written in part */
+static _Atomic bool cut; /* the last line was written only in part */
 
 struct log_losses {
 	_Atomic uint64_t total, unreported;
@@ -79,7 +79,7 @@ static size_t put_prefix(char *line, size_t cap, enum sl_log_level level)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-/* Writes the line at once, or counts it as lost. Returns true if all of it was written. */
+/* Writes the line at once, or counts it as lost. Returns true if it was written. */
 static bool write_line(const char *line, size_t len)
 {
 	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
@@ -105,7 +105,7 @@ void sl_log_report_lost(void)
 	char line[128];
 	size_t len;
 
-	/* The exchange lets one of several threads and processes report. */
+	/* The exchange lets one thread or process report. */
 	if (!n || !atomic_compare_exchange_strong(&lost->unreported, &n, 0))
 		return;
 	len = put_prefix(line, sizeof(line), SL_LOG_WARN);
@@ -161,7 +161,7 @@ bool sl_log_gate_open(struct sl_log_gate *gate, uint64_t now_ns, uint64_t interv
 {
 	uint64_t next = atomic_load_explicit(&gate->next_ns, memory_order_relaxed);
 
-	/* Of threads that pass the test together, the exchange lets one through. */
+	/* The exchange lets one of the threads that get here through. */
 	if (now_ns < next ||
 	    !atomic_compare_exchange_strong_explicit(&gate->next_ns, &next, now_ns + interval_ns,
 						     memory_order_relaxed, memory_order_relaxed)) {

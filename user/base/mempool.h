@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixed-size objects from one mapping, O(1) get and put, for one thread.
+ * Objects of fixed size from one mapping; O(1) get and put; not thread-safe.
  *
  *   base  [ obj 0 | obj 1 | ... | obj fresh-1 | never handed out: no memory behind it ... ]
  *            ^ free ones are chained through their first 8 bytes, last freed first
  *
- * The mapping is reserved without backing (MAP_NORESERVE), so capacity costs address space until
- * objects are used. Whoever gets an object owns it until it puts it back. Contents after get are
- * undefined. A double put, or of a foreign pointer, is left out (SL_ENSURE). With SL_DEBUG, a put
- * object is filled with SL_MEMPOOL_POISON, and those and a write after put abort; under ASan free
- * objects are poisoned as well.
+ * The mapping is reserved without backing (MAP_NORESERVE): unused capacity costs address space
+ * only. The caller of get owns the object until put. Its contents are undefined after get.
+ * SL_ENSURE rejects a double put and foreign pointers. SL_DEBUG fills free objects with
+ * SL_MEMPOOL_POISON and aborts on these errors and on writes after put. ASan poisons free objects.
  */
 #ifndef SL_BASE_MEMPOOL_H
 #define SL_BASE_MEMPOOL_H
@@ -28,19 +27,19 @@ struct sl_mempool {
 	uint8_t *base;
 	void *free_head;
 	size_t stride;
-	uint32_t fresh; /* index of the first object that was never handed out */
+	uint32_t fresh; /* first object that was never handed out */
 	uint32_t used;
 	uint32_t cap;
 	uint32_t shift;   /* stride = odd << shift */
-	uint64_t odd_inv; /* odd * odd_inv == 1 mod 2^64: exact division by a multiplication */
+	uint64_t odd_inv; /* odd * odd_inv == 1 mod 2^64: exact division by multiplication */
 	size_t map_len;
 	uint64_t *in_use; /* one bit per object */
 };
 
-/* Objects are aligned to align (a power of two up to 4096; 0 means 8). 0 or -errno. */
+/* align: a power of two up to 4096; 0: 8. Returns 0 or -errno. */
 int sl_mempool_init(struct sl_mempool *p, size_t obj_size, size_t align, uint32_t capacity);
 
-/* Frees the mapping, objects still in use included. A zeroed pool is allowed. */
+/* Frees the mapping, even if objects are in use. A zeroed pool is allowed. */
 void sl_mempool_fini(struct sl_mempool *p);
 
 static inline uint32_t sl_mempool_used(const struct sl_mempool *p)
@@ -53,7 +52,7 @@ static inline uint32_t sl_mempool_capacity(const struct sl_mempool *p)
 	return p->cap;
 }
 
-/* Of an object of this pool. */
+/* Returns the index of an object of this pool. */
 static inline uint32_t sl_mempool_index(const struct sl_mempool *p, const void *obj)
 {
 	uint64_t off = (uint64_t)((const uint8_t *)obj - p->base);
@@ -77,10 +76,10 @@ static inline void sl_mempool_flip_(struct sl_mempool *p, uint32_t index)
 	p->in_use[index / 64] ^= UINT64_C(1) << index % 64;
 }
 
-/* Debug builds: nobody has it, and nobody has written to it since it was put. */
+/* Debug builds: checks that the object is free and was not written to since put. */
 void sl_mempool_check_get(const struct sl_mempool *p, const uint8_t *obj, bool was_free);
 
-/* NULL when all are in use. */
+/* Returns NULL if all are in use. */
 static inline void *sl_mempool_get(struct sl_mempool *p)
 {
 	bool was_free = p->free_head != NULL;
@@ -102,7 +101,7 @@ static inline void *sl_mempool_get(struct sl_mempool *p)
 	return obj;
 }
 
-/* An object of ours that somebody has: a second put would hand it out to two. */
+/* Returns true for an object of this pool that is in use. */
 static inline bool sl_mempool_may_put_(const struct sl_mempool *p, const void *obj)
 {
 	uint32_t i = sl_mempool_index(p, obj);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded ring of 64-bit words for many producer threads and one consumer thread.
+ * Bounded ring of 64-bit words, many producer threads, one consumer thread.
  *
- * Each cell carries a turn number. At position p of the endless sequence, the cell p & mask is free
- * for the producer of p when turn == p, and filled for the consumer when turn == p + 1; the
- * consumer hands it on with turn = p + capacity. Producers claim p with a compare-and-swap on head.
- * Turn is stored with release and loaded with acquire, which orders the word (and what was written
- * before). A producer that is descheduled between claim and fill holds back what comes after it:
- * use this for handovers and commands, not where a producer may die half-way.
+ * Each cell has a turn number. Cell p & mask is free for the producer of position p if turn == p,
+ * and filled for the consumer if turn == p + 1. The consumer then sets turn = p + capacity.
+ * Producers claim p by a compare-and-swap on head. Turn is stored with release and loaded with
+ * acquire, which orders the word and earlier writes.
+ *
+ * A producer that stops between claim and fill blocks the later words. Use this for handovers and
+ * commands, not where a producer may die half-way.
  */
 #ifndef SL_BASE_MPSC_H
 #define SL_BASE_MPSC_H
@@ -31,11 +32,11 @@ struct sl_mpsc {
 	struct sl_mpsc_cell cell[] SL_ALIGNED(SL_CACHELINE);
 };
 
-/* capacity: a power of two from 2 to 2^31. NULL with errno EINVAL or ENOMEM. */
+/* capacity: a power of two from 2 to 2^31. Returns NULL and errno EINVAL or ENOMEM on failure. */
 struct sl_mpsc *sl_mpsc_new(uint32_t capacity);
 void sl_mpsc_free(struct sl_mpsc *q);
 
-/* Any thread; false when full. */
+/* Any thread. Returns false if full. */
 static inline bool sl_mpsc_put(struct sl_mpsc *q, uint64_t word)
 {
 	uint64_t pos = atomic_load_explicit(&q->head, memory_order_relaxed);
@@ -59,7 +60,7 @@ static inline bool sl_mpsc_put(struct sl_mpsc *q, uint64_t word)
 	}
 }
 
-/* The consumer thread only; false when empty. */
+/* Consumer only. Returns false if empty. */
 static inline bool sl_mpsc_get(struct sl_mpsc *q, uint64_t *word)
 {
 	struct sl_mpsc_cell *c = &q->cell[q->tail & q->mask];
@@ -72,14 +73,14 @@ static inline bool sl_mpsc_get(struct sl_mpsc *q, uint64_t *word)
 	return true;
 }
 
-/* Pointers: whoever gets one owns what it points to. NULL cannot be put. */
+/* The same for pointers, with their ownership. NULL cannot be put. */
 static inline bool sl_mpsc_put_ptr(struct sl_mpsc *q, void *p)
 {
 	SL_CHECK(p != NULL);
 	return sl_mpsc_put(q, (uint64_t)(uintptr_t)p);
 }
 
-/* NULL when empty. */
+/* Returns NULL if empty. */
 static inline void *sl_mpsc_get_ptr(struct sl_mpsc *q)
 {
 	uint64_t v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict numbers from spans, as peers send them (Content-Length, chunk sizes): digits and nothing
- * else, no sign, no blanks, no prefix. 0, -EINVAL (empty or another character) or -ERANGE; the
- * result is written only on 0. Leading zeros are allowed, however many.
+ * Strict numbers from spans, as in Content-Length and chunk sizes: digits only, without sign,
+ * blanks or prefix. Leading zeros are allowed. Returns 0, -EINVAL (empty, or another character) or
+ * -ERANGE; writes the result only with 0.
  */
 #ifndef SL_BASE_NUM_H
 #define SL_BASE_NUM_H
@@ -15,10 +15,10 @@
 int sl_parse_u64(struct sl_span s, uint64_t *v);
 int sl_parse_hex_u64(struct sl_span s, uint64_t *v);
 
-/* -ERANGE also when above max. */
+/* Returns -ERANGE also above max. */
 int sl_parse_u64_max(struct sl_span s, uint64_t max, uint64_t *v);
 
-/* Value of a hexadecimal digit of either case, -1 if it is none. */
+/* Returns the value of a hexadecimal digit of either case; -1 if it is none. */
 static inline int sl_hex_digit(uint8_t c)
 {
 	if (c >= '0' && c <= '9')
@@ -30,10 +30,10 @@ static inline int sl_hex_digit(uint8_t c)
 #define SL_U64_DIGITS 20
 #define SL_HEX_DIGITS 16
 
-/* Decimal digits without NUL; returns how many. */
+/* Writes decimal digits without NUL; returns their number. */
 size_t sl_format_u64(char buf[SL_U64_DIGITS], uint64_t v);
 
-/* Lower-case hexadecimal without leading zeros and NUL; returns how many. */
+/* Writes lower-case hexadecimal digits without leading zeros and NUL; returns their number. */
 size_t sl_format_hex_u64(char buf[SL_HEX_DIGITS], uint64_t v);
 
 #endif

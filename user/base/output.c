@@ -17,10 +17,10 @@
 
 enum { LINE_MAX_LEN = 1024, WAIT_MS = 100 };
 
-/* What a descriptor is known to be. */
+/* Type of a descriptor. */
 enum kind {
-	ANYTHING, /* not looked at, or not opened again */
-	DIRECT,   /* write() does not wait: a file, or opened again */
+	ANYTHING, /* unknown, or opening it again failed */
+	DIRECT,   /* write() does not block: a file, or opened again */
 	SOCKET,
 };
 
@@ -30,15 +30,15 @@ void sl_output_fill(void)
 {
 	int fd;
 
-	/* Each open() takes the lowest descriptor that is free. */
+	/* Each open() takes the lowest free descriptor. */
 	do
-		fd = open("/dev/null", O_RDWR); /* to be kept over exec, as these three are */
+		fd = open("/dev/null", O_RDWR); /* without O_CLOEXEC, as the three standard ones */
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);
 }
 
-/* Opens a pipe or a terminal again, so that O_NONBLOCK is this process's alone. */
+/* Opens a pipe or terminal again, so that O_NONBLOCK affects this process only. */
 static bool open_again(int fd)
 {
 	static const char *const paths[] = {"/proc/self/fd/0", "/proc/self/fd/1",
@@ -76,12 +76,12 @@ static ssize_t write_bytes(int fd, const void *bytes, size_t len)
 
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
-	/* A pipe that poll() reports takes PIPE_BUF bytes at least. */
+	/* A writable pipe takes at least PIPE_BUF bytes. */
 	if (poll(&p, 1, 0) >= 0 && !(p.revents & POLLOUT)) {
 		errno = p.revents & POLLERR ? EPIPE : p.revents & POLLNVAL ? EBADF : EAGAIN;
 		return -1;
 	}
-	if (p.revents & POLLERR) { /* a pipe without a reader: SIGPIPE may be the default */
+	if (p.revents & POLLERR) { /* a pipe without a reader: avoids SIGPIPE */
 		errno = EPIPE;
 		return -1;
 	}
@@ -104,7 +104,7 @@ ssize_t sl_output_write(int fd, const void *bytes, size_t len)
 	return n < 0 ? -errno : n;
 }
 
-/* Returns false if the bytes found no room in time; only one such call in a row waits. */
+/* Returns false if the bytes found no room in time. A call after a failed one does not wait. */
 static bool write_in_time(int fd, const char *bytes, size_t len)
 {
 	static _Atomic bool stuck;

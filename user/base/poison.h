@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that nobody may touch for now: ASan stops who does. Without ASan both do nothing. */
+/* Memory that must not be used for now: ASan reports accesses. Both do nothing without ASan. */
 #ifndef SL_BASE_POISON_H
 #define SL_BASE_POISON_H
 

@@ -6,11 +6,10 @@
  *          v                             v
  *   [ free | filled . . . . . . . filled | free ]      count = head - tail, indices run freely
  *
- * Memory order: the producer fills slots, then stores head with release; the consumer loads head
- * with acquire, so it sees the slots and all that the producer wrote before. The same holds for
- * tail in the other direction: a slot is not overwritten before it has been read. Each side keeps
- * a cached copy of the opposite index and reloads it only when the copy says full or empty, so
- * in a steady flow neither touches the other's line on most calls.
+ * The producer fills slots, then stores head with release. The consumer loads head with acquire, so
+ * it sees the slots and all earlier writes. The same holds for tail in the other direction: a slot
+ * is read before it is overwritten. Each side caches the other's index and reloads it only if the
+ * ring looks full or empty. In a steady flow neither touches the other's cache line on most calls.
  */
 #ifndef SL_BASE_RING_H
 #define SL_BASE_RING_H
@@ -38,11 +37,11 @@ _Static_assert(offsetof(struct sl_ring, tail) % SL_CACHELINE == 0, "consumer lin
 _Static_assert(offsetof(struct sl_ring, mask) % SL_CACHELINE == 0, "constant line");
 _Static_assert(offsetof(struct sl_ring, slot) % SL_CACHELINE == 0, "slots");
 
-/* capacity: a power of two, at most 2^31. NULL with errno EINVAL or ENOMEM. */
+/* capacity: a power of two, at most 2^31. Returns NULL and errno EINVAL or ENOMEM on failure. */
 struct sl_ring *sl_ring_new(uint32_t capacity);
 void sl_ring_free(struct sl_ring *r);
 
-/* Exact for either side when the other rests, else a moment's value. Any thread. */
+/* Any thread. Exact for one side while the other rests. */
 static inline uint32_t sl_ring_count(struct sl_ring *r)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
@@ -51,7 +50,7 @@ static inline uint32_t sl_ring_count(struct sl_ring *r)
 	return n > r->mask + 1 ? r->mask + 1 : n;
 }
 
-/* Producer: puts up to n words, returns how many fitted. */
+/* Producer: puts up to n words; returns how many fitted. */
 static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, uint32_t n)
 {
 	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
@@ -69,7 +68,7 @@ static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, u
 	return n;
 }
 
-/* Consumer: takes up to n words, returns how many there were. */
+/* Consumer: takes up to n words; returns how many there were. */
 static inline uint32_t sl_ring_get_burst(struct sl_ring *r, uint64_t *v, uint32_t n)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash (Aumasson, Bernstein 2012): keyed hash that a peer without the key cannot collide.
- * 2-4 for what is verified later (cookies, sequence numbers), 1-3 for hash tables.
+ * SipHash (Aumasson, Bernstein 2012): keyed hash without collisions for peers that do not know the
+ * key. SipHash-2-4 for values that are verified later (cookies, sequence numbers), 1-3 for hash
+ * tables.
  */
 #ifndef SL_BASE_SIPHASH_H
 #define SL_BASE_SIPHASH_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The key's 16 bytes as two little-endian words; draw it from sl_rand_bytes. */
+/* The key's 16 bytes as two little-endian words; draw them from sl_rand_bytes(). */
 struct sl_sipkey {
 	uint64_t k0;
 	uint64_t k1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Append-only text builder for metrics, JSON and messages: fixed (the caller's buffer) or growing
- * up to a limit (control path only). The text is NUL-terminated at any time. The first append that
- * does not fit sets err, and all later ones do nothing, so one check at the end is enough.
+ * Append-only text builder for metrics, JSON and messages. It is fixed (the caller's buffer) or
+ * grows up to a limit (control path only). The text is always NUL-terminated. The first append that
+ * does not fit sets err, and later ones do nothing: check once at the end.
  */
 #ifndef SL_BASE_STRBUF_H
 #define SL_BASE_STRBUF_H
@@ -17,21 +17,21 @@
 struct sl_strbuf {
 	char *ptr;
 	size_t len;   /* without the NUL */
-	size_t cap;   /* of ptr, the NUL included */
-	size_t limit; /* cap may grow to this; 0 for a fixed buffer */
+	size_t cap;   /* of ptr, with the NUL */
+	size_t limit; /* cap may grow to this; 0: fixed buffer */
 	int err;      /* 0, -ENOSPC (limit) or -ENOMEM */
 };
 
-/* Uses buf of cap bytes, cap > 0; the caller keeps it. */
+/* Uses a buffer of cap > 0 bytes, which stays the caller's. */
 void sl_strbuf_fixed(struct sl_strbuf *b, char *buf, size_t cap);
 
-/* Allocates as it grows, up to `limit` bytes (NUL included). */
+/* Allocates as the text grows, up to `limit` bytes with the NUL. */
 void sl_strbuf_grow(struct sl_strbuf *b, size_t limit);
 
-/* Frees what a growing one has allocated. */
+/* Frees allocated memory. */
 void sl_strbuf_fini(struct sl_strbuf *b);
 
-/* Forgets text and error, keeps the memory. */
+/* Clears text and error, keeps the memory. */
 void sl_strbuf_reset(struct sl_strbuf *b);
 
 void sl_strbuf_add(struct sl_strbuf *b, const void *ptr, size_t len);
@@ -43,8 +43,8 @@ void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
 
 /*
- * The bytes as a JSON string, quotes included. Control characters are escaped; bytes that are not
- * valid UTF-8 become U+FFFD, so the result is always valid JSON.
+ * Appends a JSON string with quotes. Escapes control characters and replaces invalid UTF-8 by
+ * U+FFFD, so the result is always valid JSON.
  */
 void sl_strbuf_json_str(struct sl_strbuf *b, struct sl_span s);
 

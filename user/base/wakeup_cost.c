@@ -15,12 +15,12 @@
 
 enum {
 	SAMPLES = 15,
-	REST_NS = 1000000, /* between two: long enough for the core to go idle */
+	REST_NS = 1000000, /* between two wake-ups: the core goes idle */
 };
 
 struct wakeup_sleeper {
 	int cpu, fd;
-	_Atomic uint64_t woken_ns; /* 0: sleeps again */
+	_Atomic uint64_t woken_ns; /* 0: asleep again */
 };
 
 static void *sleep_and_stamp(void *arg)
@@ -72,8 +72,8 @@ static uint64_t median_of_wakes(struct wakeup_sleeper *s)
 }
 
 /*
- * To any processor but the wakeup_sleeper's, also if our own mask has no other; false: there is none. The
- * kernel takes those off that we may not have.
+ * Moves this thread to any CPU but the sleeper's, even outside of its affinity mask; the kernel
+ * drops CPUs that are not allowed. Returns false if there is no other.
  */
 static bool move_off_cpu(int cpu, cpu_set_t *before)
 {

@@ -19,7 +19,7 @@ void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns)
 	w->due_ns = UINT64_MAX;
 }
 
-/* Into the slot for its tick, which is not before the position. Returns the slot's first tick. */
+/* Links the timer into the slot of its tick. Returns the slot's first tick. */
 static uint64_t link_timer(struct sl_wheel *w, struct sl_timer *t)
 {
 	uint64_t differs = (t->tick ^ w->pos) | SLOT_MASK;
@@ -53,12 +53,12 @@ static void unlink_timer(struct sl_wheel *w, struct sl_timer *t)
 	*t->link = t->next;
 	if (t->next)
 		t->next->link = t->link;
-	else if (off < sizeof(w->slot)) /* was the only one of its slot */
+	else if (off < sizeof(w->slot)) /* last timer of its slot */
 		clear_slot_bit(w, (uint32_t)(off / sizeof(w->slot[0])));
 	t->link = NULL;
 }
 
-/* The earliest tick that can be set. */
+/* Returns the earliest tick that can be set. */
 static uint64_t floor_of(const struct sl_wheel *w)
 {
 	uint64_t tick = w->seen_ns >> w->shift;
@@ -92,7 +92,7 @@ void sl_timer_disarm(struct sl_wheel *w, struct sl_timer *t)
 	w->count--;
 }
 
-/* First tick of the earliest filled slot: the lowest level's, since no slot lies behind. */
+/* Returns the first tick of the earliest filled slot: in the lowest filled level. */
 static uint64_t next_event(const struct sl_wheel *w, uint32_t *index)
 {
 	uint32_t level = (uint32_t)__builtin_ctz(w->levels);
@@ -104,7 +104,7 @@ static uint64_t next_event(const struct sl_wheel *w, uint32_t *index)
 	return base | (uint64_t)slot << (level * SL_WHEEL_BITS);
 }
 
-/* Empties the slot that is being moved; false when the budget ended before. */
+/* Empties the slot that is moving down. Returns false if the budget is used up. */
 static bool move_down(struct sl_wheel *w, uint64_t *moves)
 {
 	struct sl_timer *t;
@@ -120,7 +120,7 @@ static bool move_down(struct sl_wheel *w, uint64_t *moves)
 	return true;
 }
 
-/* Fires a slot of level 0; false when `left` calls were not enough. */
+/* Fires a slot of level 0. Returns false if `left` calls were not enough. */
 static bool fire_slot(struct sl_wheel *w, uint32_t index, sl_timer_fn cb, void *arg, uint32_t *left)
 {
 	struct sl_timer *t;

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hierarchical timer wheel: set and cancel in O(1), time passes in O(timers due), for one thread.
+ * Hierarchical timer wheel: O(1) set and cancel, O(due timers) advance; not thread-safe.
  *
  *   level 0   64 slots of 1 tick        level 1   64 slots of 64 ticks      ... level 10: all 2^64
  *
- * A timer's level is that of the highest group of 6 bits in which its expiry differs from the
- * wheel's position, so lower levels always expire first, and a slot index never lies behind the
- * position. When the position reaches a slot of a higher level, its timers move down. Bitmaps of
- * filled slots lead from one event to the next, so a jump of years costs as much as a jump of one
- * tick.
+ * A timer's level is the highest group of 6 bits in which its expiry differs from the position.
+ * Lower levels expire first; a slot's timers move down when the position reaches it. Bitmaps lead
+ * from one filled slot to the next.
  *
  * The tick is a power of two of nanoseconds. A timer never fires early, and late by less than a
- * tick plus the time until sl_wheel_advance is called. The timer is embedded in, and owned by, its
- * user, who must cancel it before freeing it. A zeroed timer is a valid idle one. Order within a
- * tick is unspecified.
+ * tick plus the time until sl_wheel_advance(). The user owns the timer and must cancel it before
+ * freeing it. A zeroed timer is idle.
  */
 #ifndef SL_BASE_WHEEL_H
 #define SL_BASE_WHEEL_H
@@ -32,19 +29,20 @@ enum {
 
 struct sl_timer {
 	struct sl_timer *next;
-	struct sl_timer **link; /* what points to this one; NULL when idle */
-	uint64_t tick;          /* of expiry */
+	struct sl_timer **link; /* pointer to this timer; NULL: idle */
+	uint64_t tick;          /* expiry */
 };
 SL_ASSERT_SIZE(struct sl_timer, 24);
 
 struct sl_wheel {
-	uint64_t pos;                     /* all ticks before are done; this one may be under way */
-	uint64_t due_ns;                  /* nothing is to be done before */
-	uint64_t seen_ns;                 /* the latest time of an advance */
+	/* all earlier ticks are done; this one may be under way */
+	uint64_t pos;
+	uint64_t due_ns;                  /* nothing is due before */
+	uint64_t seen_ns;                 /* latest time of an advance */
 	uint32_t shift;                   /* tick = 2^shift ns */
 	uint32_t count;                   /* timers pending */
 	uint32_t levels;                  /* bitmap of levels with timers */
-	int32_t moving;                   /* slot whose timers are being moved down, -1 if none */
+	int32_t moving;                   /* slot whose timers are moving down; -1: none */
 	uint64_t filled[SL_WHEEL_LEVELS]; /* bitmap of slots with timers */
 	struct sl_timer *slot[SL_WHEEL_LEVELS * SL_WHEEL_SLOTS];
 };
@@ -57,15 +55,14 @@ static inline uint64_t sl_wheel_tick_ns(const struct sl_wheel *w)
 	return UINT64_C(1) << w->shift;
 }
 
-/* Number of pending timers. */
 static inline uint32_t sl_wheel_count(const struct sl_wheel *w)
 {
 	return w->count;
 }
 
 /*
- * Arms or re-arms. A time that has passed already expires at the tick after the last advance, and
- * never within the sl_wheel_advance call that is running.
+ * Arms or re-arms. A time in the past expires at the tick after the last advance, never within a
+ * running sl_wheel_advance().
  */
 void sl_timer_set(struct sl_wheel *w, struct sl_timer *t, uint64_t expires_ns);
 
@@ -74,7 +71,7 @@ static inline bool sl_timer_pending(const struct sl_timer *t)
 	return t->link != NULL;
 }
 
-/* An idle timer may be cancelled. */
+/* Cancels a pending timer. */
 void sl_timer_disarm(struct sl_wheel *w, struct sl_timer *t);
 static inline void sl_timer_cancel(struct sl_wheel *w, struct sl_timer *t)
 {
@@ -82,22 +79,22 @@ static inline void sl_timer_cancel(struct sl_wheel *w, struct sl_timer *t)
 		sl_timer_disarm(w, t);
 }
 
-/* When the timer fires, at the latest: its expiry rounded up to a tick. UINT64_MAX if beyond. */
+/* Returns the latest time at which the timer fires: its expiry, rounded up to a tick. */
 static inline uint64_t sl_timer_expires_ns(const struct sl_wheel *w, const struct sl_timer *t)
 {
 	return t->tick > UINT64_MAX >> w->shift ? UINT64_MAX : t->tick << w->shift;
 }
 
 /*
- * Called with the timer idle; may set and cancel any timer, free what holds this one, and must not
- * call sl_wheel_advance.
+ * Called with the timer idle. May set and cancel any timer and free this one; must not call
+ * sl_wheel_advance().
  */
 typedef void (*sl_timer_fn)(void *arg, struct sl_timer *t);
 
 /*
- * Moves to now_ns (never back) and calls cb for each expired timer in order of ticks. Does at most
- * `max` calls and 4 * max + 64 moves between levels, so that one call stays short; returns the
- * number of calls. More is to be done at once if and only if sl_wheel_next_ns(w) <= now_ns.
+ * Advances to now_ns (never back) and calls cb for each expired timer in order of ticks. Bounded:
+ * at most `max` calls and 4 * max + 64 moves. Returns the number of calls. More is due now if, and
+ * only if, sl_wheel_next_ns(w) <= now_ns.
  */
 uint32_t sl_wheel_advance_due(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
 			      uint32_t max);
@@ -106,15 +103,15 @@ static inline uint32_t sl_wheel_advance(struct sl_wheel *w, uint64_t now_ns, sl_
 {
 	if (now_ns >= w->due_ns)
 		return sl_wheel_advance_due(w, now_ns, cb, arg, max);
-	/* Asked in every turn of a loop, and there is seldom anything to do. */
+	/* Fast path: called in each turn of a loop. */
 	if (w->seen_ns < now_ns)
 		w->seen_ns = now_ns;
 	return 0;
 }
 
 /*
- * A time by which sl_wheel_advance wants to be called: the next expiry (rounded up to a tick) or
- * earlier, never later. UINT64_MAX when no timer is pending.
+ * Returns when sl_wheel_advance() must be called: the next expiry or earlier, never later.
+ * UINT64_MAX: no timer is pending.
  */
 uint64_t sl_wheel_next_ns(const struct sl_wheel *w);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's life: submit, then (pump.c) sent, then done. README.md has the laws. */
+/* Life of a request: submit, then sent (pump.c), then done. */
 #include "batch/batcher.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32
 	if (sl_rand_bytes(&seed, sizeof(seed)))
 		seed = (uintptr_t)b;
 	sl_prng_seed(&b->prng, seed);
-	/* A shorter queue takes no more requests; those that wait already stay. */
+	/* A shorter queue takes no more requests; queued ones stay. */
 	if (max_queue < pool->max_queue)
 		max_queue = pool->max_queue;
 	b->backends = calloc(room + 1, sizeof(*b->backends));
@@ -85,7 +85,7 @@ static void set_due(const struct sl_batcher *b, struct sl_batch_item *item)
 		item->due_ns = item->arrived_ns + allowed;
 }
 
-/* A wider bound, found to be needed or set by the operator, holds for those that wait as well. */
+/* A wider bound, learnt or set by the operator, applies to queued requests as well. */
 static void follow_bound(struct sl_batcher *b)
 {
 	bool wider = b->controller.bound_ns > b->due_bound_ns;
@@ -110,8 +110,8 @@ static void follow_bound(struct sl_batcher *b)
 }
 
 /*
- * Whether all that waits, and one more, can be ready when that one is due. Only for one that is due
- * last; one that overtakes may push others out, which pump finds out.
+ * Returns true if all queued requests, and this one, can be ready when it is due. Only for the one
+ * that is due last; an item that overtakes may make others late, which pump finds out.
  */
 static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
 {
@@ -123,8 +123,8 @@ static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item
 }
 
 /*
- * Whether the first of a lane will have to go for a batch that is worth its time: then it goes for
- * a newer one now, which can be in that batch.
+ * Returns true if the first of a lane prevents an efficient batch: it is dropped for a newer one
+ * then.
  */
 static bool in_the_way(const struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
@@ -155,8 +155,8 @@ void sl_batch_drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_out
 }
 
 /*
- * There is no room for all. The client that has most waiting gives way with its newest request; its
- * share is to blame only if it has twice what each would have.
+ * Makes room in a full queue: the client with the most requests loses its newest one. FAIR_SHARE
+ * applies only if it has twice its fair share.
  */
 static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_item *item,
 				 enum sl_outcome why)
@@ -180,8 +180,8 @@ static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_ite
 }
 
 /*
- * Backends are up, and have all refused the item. Policy `direct` sends it to one of these, and a
- * worker that uses a part of the group may get others.
+ * Returns true if backends are up and all have refused the item. Policy `direct` tries one of these
+ * again, and a worker with a subset may get others.
  */
 static bool is_refused_by_all(const struct sl_batcher *b, const struct sl_batch_item *item)
 {
@@ -216,7 +216,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 	if (!item->arrived_ns)
 		item->arrived_ns = now_ns;
 	set_due(b, item);
-	/* Would one of its backends begin with it at once? */
+	/* Would a backend that it may use start at once? */
 	left = sl_roster_idle_cnt(&b->roster);
 	for (unsigned i = 0; i < item->excluded_cnt; i++)
 		left -= sl_roster_idle(&b->roster, item->excluded[i]);
@@ -266,7 +266,7 @@ void sl_batcher_begin(struct sl_batcher *b, unsigned backend)
 	sl_controller_begin(&b->controller, backend);
 }
 
-/* What is outstanding stays so until it is reported as done, which the RPC does for each batch. */
+/* Outstanding batches stay until done is called, which the RPC does for each. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns)
 {
 	bool had = sl_roster_up_cnt(&b->roster);
@@ -285,11 +285,11 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 	sl_batch_tick(b, now_ns);
 	if (up || !sl_roster_up_cnt(&b->roster))
 		return;
-	/* Those that no backend which is up may have: nothing would ever send them. */
+	/* Drops items that no backend which is up may have: they would never be sent. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {
 		struct sl_list *at, *next;
 
-		if (lane == SL_POLICY_DIRECT) /* those may wait for one to come back */
+		if (lane == SL_POLICY_DIRECT) /* these may wait for a backend to come back */
 			continue;
 		sl_list_for_each_safe (at, next, &b->queue.lanes[lane].ages) {
 			struct sl_batch_item *item = sl_container_of(at, struct sl_batch_item, age);
@@ -311,7 +311,7 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 		return;
 	if (!SL_ENSURE(be->batches && be->requests >= cnt))
 		return;
-	/* Batches of one time and size are alike but for their lane, so either will do. */
+	/* Batches of one time and size differ in their lane only. */
 	while (which + 1 < be->batches &&
 	       (be->sent[which].sent_ns != sent_ns || be->sent[which].cnt != cnt))
 		which++;

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batcher of one service on one worker: what waits, which of it goes next, to whom, and in how
- * large a batch. No I/O and no clock: the gateway and the simulation in bench/batch run the same
- * code.
+ * The batcher of one pool on one worker: chooses which requests go next, to which backend, in which
+ * batch size. No I/O and no clock: the gateway and the simulation in bench/batch run the same code.
  *
  *   submit -> [ queue.h: earliest due first, fair between clients ] -> pump -> ops.send -> backend
  *                 | ops.drop: hopeless, expired, share used up                          |
  *                 '<- sl_svc_live: size, hold <- controller <- service times <----- done '
  *
- * A request is due at the earliest of its own deadline and, under a policy with a latency bound,
- * its arrival plus that bound. What cannot be ready by its own deadline is dropped at once and
- * never computed; what misses the bound, only where bound_mode is hard, or during a sustained
- * overload (overload.h). README.md states each law.
+ * A request is due at its own deadline, or earlier: at its arrival plus the latency bound, if its
+ * policy has one. A request that cannot meet its own deadline is dropped at once and never
+ * computed. One that misses the bound is dropped only if bound_mode is hard, or during an overload
+ * (overload.h). README.md states the policies.
  *
- * What finds an idle backend and an empty queue is sent, whatever the bound: only its own deadline
- * can be a reason not to.
+ * A request that finds an idle backend and an empty queue is sent, unless its own deadline is
+ * hopeless.
  *
- * An item belongs to the batcher from submit until it is passed to ops.send (and accepted) or
- * ops.drop, or removed.
+ * The batcher owns an item from submit until ops.send has accepted it, ops.drop, or remove.
  */
 #ifndef SL_BATCH_BATCHER_H
 #define SL_BATCH_BATCHER_H
@@ -30,38 +28,38 @@
 #include "sluice/outcome.h"
 
 enum {
-	SL_MAX_BACKENDS = 1024, /* of a group */
-	SL_MAX_EXCLUDED = 2,    /* backends that a request may not go to any more */
+	SL_MAX_BACKENDS = 1024, /* per pool */
+	SL_MAX_EXCLUDED = 2,    /* backends that a request must not be sent to again */
 };
 
-/* One request in the queue; embedded in the exchange, zeroed before its first submit. */
+/* A request in the queue; embedded in the exchange, zeroed before its first submit. */
 struct sl_batch_item {
-	struct sl_list link;  /* the batcher's while queued, else free for use */
-	struct sl_list age;   /* the batcher's */
-	uint64_t arrived_ns;  /* what the latency bound counts from; 0: submit sets it */
-	uint64_t deadline_ns; /* absolute; UINT64_MAX: none */
-	uint64_t queued_ns;   /* of the last submit */
-	uint64_t due_ns;      /* the batcher's */
-	uint32_t client;      /* hash of what fairness goes by */
-	uint32_t heap_pos;    /* the batcher's */
-	uint32_t bytes;       /* of the request */
+	struct sl_list link;                /* the batcher's while queued; else unused */
+	struct sl_list age;                 /* the batcher's */
+	uint64_t arrived_ns;                /* start of the latency bound; 0: submit sets it */
+	uint64_t deadline_ns;               /* UINT64_MAX: none */
+	uint64_t queued_ns;                 /* last submit */
+	uint64_t due_ns;                    /* the batcher's */
+	uint32_t client;                    /* hash of the key for fairness */
+	uint32_t heap_pos;                  /* the batcher's */
+	uint32_t bytes;                     /* size of the request */
 	uint16_t excluded[SL_MAX_EXCLUDED]; /* backends that failed it */
 	uint8_t excluded_cnt;
 	int8_t policy;   /* enum sl_policy; -1: the pool's */
 	uint8_t lane;    /* the batcher's */
-	bool unproven;   /* nothing has shown that the client is who it says to be */
+	bool unproven;   /* the client's address is not proven */
 	bool queued;     /* the batcher's */
-	bool found_idle; /* the batcher's: nothing was in its way when it came */
+	bool found_idle; /* the batcher's: the queue was empty and a backend idle */
 };
 
 struct sl_batch_ops {
 	/*
-	 * Sends items as one batch. 0: they are the backend's now; -EAGAIN: no credit now, they
-	 * stay queued; -EMSGSIZE: too many bytes for one message, fewer are tried; other: the
-	 * backend is unusable, they stay queued.
+	 * Sends items as one batch. Returns 0: the backend has them. -EAGAIN: no credit now.
+	 * -EMSGSIZE: too many bytes for a message; fewer are tried. Other: the backend is unusable.
+	 * Items stay queued on error.
 	 */
 	int (*send)(void *app, unsigned backend, struct sl_batch_item **items, unsigned cnt);
-	/* The item is the application's again and will not be computed. May not submit. */
+	/* The item belongs to the application again and is not computed. Must not submit. */
 	void (*drop)(void *app, struct sl_batch_item *item, enum sl_outcome why);
 };
 
@@ -77,62 +75,62 @@ static inline bool sl_batch_excludes(const struct sl_batch_item *item, unsigned 
 struct sl_batcher;
 
 /*
- * Backends are numbers below pool->backend_cnt, all of them down. live is what the controller
- * publishes, ctl what overrides it (may be NULL). NULL: no memory.
+ * Creates a batcher whose backends are numbers below pool->backend_cnt, all down. The controller
+ * publishes into `live`; `ctl` overrides it (may be NULL). Returns NULL if out of memory.
  */
 struct sl_batcher *sl_batcher_create(const struct sl_cfg_pool *pool, const struct sl_batch_ops *ops,
 				     void *app, struct sl_svc_live *live,
 				     const struct sl_svc_ctl *ctl);
 void sl_batcher_destroy(struct sl_batcher *b);
-/* Makes its choices repeatable; without it they differ from run to run. */
+/* Makes choices repeatable; they are random otherwise. */
 void sl_batcher_seed(struct sl_batcher *b, uint64_t seed);
 
 /*
- * Queues an item: SL_OUTCOME_OK; or why not (QUEUE_FULL, FAIR_SHARE, NO_BACKEND, SHED, EXPIRED):
- * then it is still the caller's. May drop another item, of a client that has more waiting.
+ * Queues an item. Returns SL_OUTCOME_OK, or QUEUE_FULL, FAIR_SHARE, NO_BACKEND, SHED, EXPIRED: the
+ * item stays the caller's. May drop another item, of a client with more waiting.
  */
 enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item,
 				  uint64_t now_ns);
 /*
- * How long requests wait while no backend is up: one may come in a moment. Backends and agents start
- * again, and a worker that uses a part of a group is connected with others of it when it has lost those.
+ * How long requests wait while no backend is up. Backends and agents restart, and a worker with a
+ * subset of the pool connects to others when it has lost those.
  */
 #define SL_BATCH_PATIENCE_NS UINT64_C(2000000000)
-/* After so long without any backend a pool is not restarting: requests do not wait any more. */
+/* A pool without any backend for this time is not restarting: requests do not wait any more. */
 #define SL_BATCH_OUTAGE_NS UINT64_C(10000000000)
-/* No backend has been up for as long as that. */
+/* Returns true if no backend has been up for SL_BATCH_OUTAGE_NS. */
 bool sl_batcher_is_out(struct sl_batcher *b, uint64_t now_ns);
-/* Takes a queued item out (its client has gone). */
+/* Removes a queued item (its client has gone). */
 void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);
-/* True while the item is in the queue. */
 static inline bool sl_batcher_queued(const struct sl_batch_item *item)
 {
 	return item->queued;
 }
 
-/* A backend that has the number of one that has gone: nothing is known of it. */
+/* A new backend takes the number of a former one: forgets what is known of it. */
 void sl_batcher_begin(struct sl_batcher *b, unsigned backend);
+/* A backend has come up, or gone down. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns);
 /*
- * Nothing of a batch of cnt, sent at sent_ns, is outstanding any more: exactly once for each that
- * ops.send accepted, however its requests ended, and also while the backend is down. service_ns: 0
- * when there was no answer. A backend may merge batches of several gateways or workers: then
- * service_ns is what `together` requests took; 0: not known, taken for cnt.
+ * Nothing of a batch of cnt, sent at sent_ns, is outstanding any more. Required exactly once for
+ * each accepted ops.send, however its requests ended, even if the backend is down. service_ns: 0
+ * without an answer; else the time for `together` requests, since backends may merge batches of
+ * several gateways (0: unknown, taken for cnt).
  */
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t sent_ns,
 		     uint32_t together, uint64_t service_ns, uint64_t now_ns);
 /*
- * A reply of a batch that was sent at sent_ns begins, ahead of its done; trip_ns: since it was
- * sent, less what the backend took. False: the batch found another one before it, so this says
- * nothing about the way there and back.
+ * The first reply of a batch sent at sent_ns arrives, before its done. trip_ns: round trip less
+ * service time. Returns false if another batch was before it: then this says nothing about the
+ * network.
  */
 bool sl_batcher_replied(struct sl_batcher *b, unsigned backend, uint64_t sent_ns, uint64_t trip_ns);
 
-/* All that waits, runs, and was learned passes to `b`, which is new. */
+/* Passes all queued and outstanding requests, and what was learnt, to the new batcher `b`. */
 void sl_batcher_take_over(struct sl_batcher *b, struct sl_batcher *from);
 /*
- * One for `pool` that can take over what waits in one with that max_queue. Its backends are numbers
- * below `room`: those that are leaving are known by theirs until they have gone.
+ * Creates a batcher for `pool` that can take over from one with that max_queue. Backends are
+ * numbers below `room`: leaving ones keep theirs until they have gone.
  */
 struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32_t room,
 					  uint32_t max_queue, const struct sl_batch_ops *ops,
@@ -140,18 +138,21 @@ struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32
 					  const struct sl_svc_ctl *ctl);
 
 /*
- * Detaches a batcher from the maps: it publishes into `own`, which lives as long as the batcher, and
- * has no overrides any more.
+ * Detaches a batcher from the maps: it publishes into `own`, which must live as long, and has no
+ * overrides.
  */
 void sl_batcher_unpublish(struct sl_batcher *b, struct sl_svc_live *own);
 
-/* Sends and sheds what is due, and runs the controller; once per loop. Requests that left the queue. */
+/*
+ * Sends and sheds what is due, and runs the controller; once per loop. Returns the number of
+ * requests that left.
+ */
 unsigned sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns);
-/* When pump wants to be called at the latest; UINT64_MAX: not before the next event. */
+/* Returns when to call pump at the latest; UINT64_MAX: after the next event. */
 uint64_t sl_batcher_next_ns(const struct sl_batcher *b);
 
 uint32_t sl_batcher_queue_len(const struct sl_batcher *b);
-/* Batches and requests that are at a backend. */
+/* Returns the batches and requests at a backend. */
 void sl_batcher_outstanding(const struct sl_batcher *b, unsigned backend, uint32_t *batches,
 			    uint32_t *requests);
 

@@ -10,15 +10,15 @@
 #include "base/clock.h"
 #include "sluice/rpc_wire.h"
 
-#define ARRIVALS_BOUNDS 0.3 /* time over which arrivals are averaged, in latency bounds */
-#define PERIODS         8   /* in a latency bound */
+#define ARRIVALS_BOUNDS 0.3 /* averaging time of arrivals, in latency bounds */
+#define PERIODS         8   /* ticks per latency bound */
 #define OTHERS_GAIN     0.1
 #define RTT_GAIN        0.2
 #define SHED_ALL        65536.0
-#define SHED_MOST       0.95  /* some are let in, or nobody would see that the load has gone */
-#define SHED_RISE_NS    0.5e9 /* from none to all when everything is shed */
+#define SHED_MOST       0.95  /* some connections pass, to notice the end of the load */
+#define SHED_RISE_NS    0.5e9 /* from none to all, if all requests are shed */
 #define SHED_FALL_NS    0.25e9
-#define SHED_SUFFERED   0.02 /* share of requests shed that is no reason to refuse connections */
+#define SHED_SUFFERED   0.02 /* tolerated share of shed requests */
 
 enum { LEARNING = 32 }; /* samples after which a plan lasts until the next tick */
 
@@ -64,9 +64,9 @@ void sl_controller_begin(struct sl_controller *c, unsigned backend)
 	*be = (struct sl_controller_backend){.fit = fit, .aimd_size = 1};
 }
 
-/* --- in: operator, arrivals, round trips, batches --- */
+/* --- input: operator, arrivals, round trips, batches --- */
 
-/* What is known of some of the backends, before they are planned. */
+/* Collects figures of some backends, before they are planned. */
 static void survey(const struct sl_controller *c, uint32_t from, uint32_t to,
 		   struct sl_controller_summary *sum)
 {
@@ -87,8 +87,8 @@ static void survey(const struct sl_controller *c, uint32_t from, uint32_t to,
 }
 
 /*
- * A bound that the fastest backend cannot keep even for one request at a time would have everything
- * refused. It is then widened to where a batch costs twice what one request does.
+ * Widens a bound that the fastest backend cannot keep even for single requests, to where a batch
+ * costs twice one request. All would be refused otherwise.
  */
 static void set_bound(struct sl_controller *c)
 {
@@ -128,7 +128,7 @@ static void plan_backend(struct sl_controller *c, struct sl_controller_backend *
 	}
 }
 
-/* Plans for some of the backends, and adds up what was planned. */
+/* Plans some backends, and sums up the plans. */
 static void plan_some(struct sl_controller *c, uint32_t from, uint32_t to,
 		      struct sl_controller_summary *total)
 {
@@ -160,7 +160,7 @@ static void plan_some(struct sl_controller *c, uint32_t from, uint32_t to,
 	}
 }
 
-/* A turn of a round; a group that is not large has all of it at each tick. */
+/* Plans a part of a round; a small pool is planned as a whole. */
 static void plan_turn(struct sl_controller *c)
 {
 	uint32_t from = c->turn, to = from + SL_BATCH_FEW < c->room ? from + SL_BATCH_FEW : c->room;
@@ -186,7 +186,7 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 	struct sl_controller_backend *be = &c->backends[backend];
 
 	if (together > SL_RPC_MAX_BATCH)
-		together = SL_RPC_MAX_BATCH; /* a peer says so */
+		together = SL_RPC_MAX_BATCH; /* claimed by a peer */
 	if (together < cnt)
 		together = cnt;
 	c->learnt = true;
@@ -196,10 +196,7 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 		sl_policies[policy]->done(c, be, cnt, (double)service_ns, full);
 	if (be->fit.samples <= LEARNING) {
 		sl_fit_refresh(&be->fit);
-		/*
-		 * What a backend teaches while it is learnt counts at once, unless it is one of
-		 * many.
-		 */
+		/* Plans at once after the first samples of a backend, unless there are many. */
 		if (c->room <= SL_BATCH_FEW) {
 			struct sl_controller_summary now = {0};
 
@@ -214,11 +211,11 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 		plan_backend(c, be);
 }
 
-/* --- out: the shed level and sl_svc_live --- */
+/* --- output: the shed level and sl_svc_live --- */
 
 /*
- * Requests that are shed although clients share fairly are more than the service can do: refuse a
- * part of the new connections, so that those that exist get through.
+ * Sheds a part of the new connections if requests are refused although clients share fairly:
+ * existing connections keep working.
  */
 static void update_shed_level(struct sl_controller *c, uint64_t overload, uint64_t arrivals,
 			      double dt_ns)
@@ -238,11 +235,11 @@ static void publish(struct sl_controller *c, const struct sl_controller_counts *
 {
 	const struct sl_controller_summary *sum = &c->summary;
 	double known = sum->known ? sum->known : 1;
-	/* Forced: 0 for not at all, else one more than the level. */
+	/* Forced: 0: no, else the level plus one. */
 	uint32_t forced = c->forced.shed_level;
 	uint32_t shed_level = forced ? forced - 1 : (uint32_t)c->shed_level;
 	struct sl_svc_live *live = c->live;
-	/* Of several backends: the largest sizes, and the means of what they take. */
+	/* Several backends: the largest sizes, and mean times. */
 	struct sl_svc_live next = {
 		.seq = (live->seq | 1) + 1,
 		.batch_cap = sum->cap,
@@ -279,7 +276,7 @@ void sl_controller_tick(struct sl_controller *c, const struct sl_controller_coun
 	double dt_ns = (double)(now_ns - c->last_ns);
 	uint64_t arrived = n->arrivals - c->last_arrivals;
 
-	/* Others write it at any time: each field is read once, and checked where it is used. */
+	/* Other processes write it at any time: each field is read once, and checked on use. */
 	if (ctl)
 		c->forced = (struct sl_svc_ctl){.batch_size = ctl->batch_size,
 						.shed_level = ctl->shed_level,

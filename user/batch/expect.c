@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may be expected of a backend: when it will be free, when it may get its next batch, how many
- * requests it serves until a time. It follows from its fit (fit.h) and from what it has. pump.c asks
- * when to send to whom, batcher.c whether one more request can be in time. Nothing is changed here.
+ * Predictions about a backend: when it is free, when it may get its next batch, how many requests
+ * it serves until a time. They follow from its fit (fit.h) and its batches. Nothing is changed
+ * here.
  */
 #include "batch/internal.h"
 
@@ -12,13 +12,13 @@
 #define LEAD_DEVS    0.5 /* a round trip of so many deviations is worth hiding */
 
 /*
- * A backend that has been idle for so many times what its last batch took is tried, whatever is
- * known of it: what one long pause has taught would else never be unlearnt.
+ * A backend that has been idle for so many times its last service time is tried again. Otherwise
+ * the effect of one long pause would last for ever.
  */
 #define STALE_TIMES  2
 #define STALE_MIN_NS 10e6
 #define STALE_MAX_NS 1e9
-#define BATCHES_MIN  8 /* from fewer nothing is concluded that refuses a request */
+#define BATCHES_MIN  8 /* fewer batches cannot justify a refusal */
 #define ALONE_NS     UINT64_C(500000000)
 
 bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t now_ns)
@@ -40,7 +40,7 @@ double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now
 
 	if (!be->batches)
 		return arrival;
-	/* Late is as likely to become later still. */
+	/* A late batch is likely to become even later. */
 	end = be->end_ns;
 	if (end < (double)now_ns)
 		end = (double)now_ns + ((double)now_ns - end);
@@ -50,8 +50,8 @@ double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now
 }
 
 /*
- * A batch that takes twice as long as expected may never end: whoever waits for its end, for a reason
- * of the batcher's own, waits until then.
+ * Returns when a batch has taken twice as long as expected: it may never end, so waiting for its
+ * end stops there.
  */
 static double overdue_ns(const struct sl_batcher *b, unsigned backend)
 {
@@ -76,8 +76,8 @@ uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned 
 			       ? overdue_ns(b, backend)
 			       : 0;
 	/*
-	 * From time to time one has to go alone, or no round trip would be measured. And where an end is
-	 * less well known than the way is long, the message that tells it will be as early.
+	 * A batch goes alone from time to time, to measure the round trip. If the end is less
+	 * certain than the round trip is long, waiting for it costs nothing.
 	 */
 	else if (be->sent[0].sent_ns > be->alone_ns + ALONE_NS ||
 		 sl_batch_fit(b, backend)->dev_ns * LEAD_DEVS > b->controller.rtt_ns)

@@ -8,22 +8,23 @@
 
 #define DECAY        0.97 /* of the sums, per sample */
 #define DEV_GAIN     0.05
-#define CLIP_DEVS    5.0  /* a sample further off is clipped */
-#define CLIP_SHARE   0.02 /* but never one that is less than this off */
+#define CLIP_DEVS    5.0  /* further off: clipped */
+#define CLIP_SHARE   0.02 /* at least so much off */
 #define FAST_SHARE   0.25 /* of the expected time */
-#define LEAST_SHARE  0.25 /* of the line: less is not expected of a size, when all have changed */
-#define CLEARLY      0.02 /* better in throughput */
-#define PRIOR_SPREAD 0.25 /* weight of the prior: as of sizes that vary by this share */
+#define LEAST_SHARE  0.25 /* lower limit of a size, relative to the line, when all have changed */
+#define CLEARLY      0.02 /* minimum gain in throughput */
+#define PRIOR_SPREAD 0.25 /* weight of the prior: like sizes that vary by this share */
 
 enum {
-	STREAK_CHANGE = 4, /* clipped samples on one side that mean a change */
+	STREAK_CHANGE = 4, /* clipped samples in a row that mean a change */
 	STREAK_FAST = 3,
-	SAMPLES_AFTER_CHANGE = 4, /* what the curve so far counts then */
+	SAMPLES_AFTER_CHANGE = 4, /* weight of the old curve then */
 	SIZE_SAMPLES_MAX = 16,
 	SIZE_SAMPLES_AFTER_CHANGE = 1,
-	ENOUGH = 3, /* samples of a size that tell its time */
+	ENOUGH = 3, /* samples that establish the time of a size */
 	MANY = 1000,
-	NEIGHBOURS = 8, /* of a size without samples weigh as much as two samples of its own */
+	/* neighbours of a size without samples weigh as much as two samples of its own */
+	NEIGHBOURS = 8,
 };
 
 int sl_fit_init(struct sl_fit *f, uint32_t max_size)
@@ -57,7 +58,7 @@ static double line(const struct sl_fit *f, uint32_t b)
 	return f->alpha_ns + f->beta_ns * b;
 }
 
-/* How far the residual of one size says something about another. */
+/* Returns how far the residual of one size applies to others. */
 static uint32_t reach(uint32_t b)
 {
 	return b / 8 > 2 ? b / 8 : 2;
@@ -70,7 +71,7 @@ static double fade(double residual_ns, uint32_t from, uint32_t to)
 	return far < reach(from) ? residual_ns * (1 - (double)far / reach(from)) : 0;
 }
 
-/* Residual at b from the nearest sizes seen below and above it; 0 stands for none. */
+/* Interpolates the residual at b between the nearest sizes seen; 0 stands for none. */
 static double between(const struct sl_fit *f, uint32_t lower, uint32_t b, uint32_t upper)
 {
 	double low = f->sizes[lower].residual_ns, high = f->sizes[upper].residual_ns;
@@ -100,7 +101,7 @@ void sl_fit_refresh(struct sl_fit *f)
 		if (upper && upper <= b)
 			upper = next_seen(f, b);
 		around = between(f, lower, b, upper);
-		/* The more of its own a size has, the less its neighbours say. */
+		/* Neighbours weigh less, the more samples a size has. */
 		around_weight = (double)(SIZE_SAMPLES_MAX - s->samples) / NEIGHBOURS;
 		t += ((double)s->residual_ns * s->samples + around * around_weight) /
 		     (s->samples + around_weight);
@@ -135,8 +136,8 @@ uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t m
 }
 
 /*
- * What a size differs by changes as the line does, but one pause that was met at a size seldom seen
- * is no property of it: times the ratio of two pauses it would be minutes.
+ * Residuals scale with the line. A pause met at a rare size must not be scaled by the ratio of two
+ * pauses: it would become minutes.
  */
 static double scaled(double residual_ns, double ratio, double line_ns)
 {
@@ -145,7 +146,7 @@ static double scaled(double residual_ns, double ratio, double line_ns)
 	return copysign(fmin(fabs(residual_ns) * ratio, most), residual_ns);
 }
 
-/* The backend has become faster or slower as a whole; what is then left of it is learnt soon. */
+/* Scales the curve: the backend is faster or slower as a whole. The rest is learnt soon. */
 static void change(struct sl_fit *f)
 {
 	double ratio = f->off_sum / f->off_expected;
@@ -166,7 +167,10 @@ static void change(struct sl_fit *f)
 	sl_fit_refresh(f);
 }
 
-/* What is known now; the curve may be older, but says more on sizes that have hardly been seen. */
+/*
+ * Returns the present estimate. The curve may be older, but is better for sizes with hardly any
+ * samples.
+ */
 static double expect(const struct sl_fit *f, uint32_t b)
 {
 	const struct sl_fit_size *s = &f->sizes[b <= f->max_size ? b : 0];
@@ -176,14 +180,15 @@ static double expect(const struct sl_fit *f, uint32_t b)
 	return s->samples >= ENOUGH ? line(f, b) + s->residual_ns : sl_fit_time(f, b);
 }
 
-/* Returns t, or the nearest value that is still believed. */
+/* Returns t, or the nearest plausible value. */
 static double clip(struct sl_fit *f, uint32_t b, double t)
 {
 	double expected = expect(f, b), off = t - expected;
 	double limit = fmax(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
 
 	/*
-	 * A pause makes a batch slower, never so much faster: that is believed however much varies.
+	 * A pause makes a batch slower, never so much faster: a fast sample is believed despite
+	 * variance.
 	 */
 	bool fast = t < expected * FAST_SHARE;
 
@@ -199,8 +204,8 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	f->streak += off > 0 ? 1 : -1;
 	f->off_sum += t;
 	/*
-	 * What one size takes less than the line says is of another time than the line: their
-	 * difference may be nearly nothing, or less, and the ratio to that anything.
+	 * A residual below the line may be from another time: the difference can be near 0, and its
+	 * ratio arbitrary.
 	 */
 	f->off_expected += fmax(1, fmax(expected, LEAST_SHARE * line(f, b)));
 	if (abs(f->streak) < (fast ? STREAK_FAST : STREAK_CHANGE))
@@ -209,7 +214,7 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	return t;
 }
 
-/* Stops at MANY: an endless count returns to 0 within hours, and the gain is infinite. */
+/* Stops at MANY: an endless count would wrap to 0 within hours, and the gain would be infinite. */
 static uint32_t count_sample(struct sl_fit *f)
 {
 	f->samples += f->samples < MANY;
@@ -239,10 +244,7 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 	if (b == 0)
 		return;
 	if (!sl_fit_known(f)) {
-		/*
-		 * Nothing is known but one point: half of it is taken for the batch, half for its
-		 * requests.
-		 */
+		/* One point only: half of it counts for the batch, half for its requests. */
 		f->mean_b = b;
 		f->mean_t = t;
 		f->beta_ns = t / (2 * b);

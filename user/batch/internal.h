@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the batcher: batcher.c (submitting, backends), pump.c (sending), expect.c (what to
- * expect), takeover.c (from one configuration to the next).
+ * Internals of the batcher: batcher.c (submit, backends), pump.c (sending), expect.c (predictions),
+ * takeover.c (reload).
  */
 #ifndef SL_BATCH_INTERNAL_H
 #define SL_BATCH_INTERNAL_H
@@ -19,18 +19,18 @@ struct sl_sent {
 	uint32_t cnt;
 	uint8_t lane;
 	bool full;
-	bool behind; /* another batch was there when it was sent */
+	bool behind; /* another batch was at the backend when it was sent */
 };
 
 struct sl_batch_backend {
 	uint32_t batches, requests;
-	uint64_t stalled_ns;                     /* not asked again before this */
-	struct sl_sent sent[SL_OUTSTANDING_MAX]; /* in the order of sending */
-	uint64_t done_ns;                        /* when the last batch before sent[0] ended */
+	uint64_t stalled_ns;                     /* not tried again before */
+	struct sl_sent sent[SL_OUTSTANDING_MAX]; /* in order of sending */
+	uint64_t done_ns;                        /* end of the last batch before sent[0] */
 	uint64_t took_ns;                        /* service time of the last batch */
-	uint64_t alone_ns; /* when the last batch ended that found nothing before it */
-	double end_ns;     /* when sent[0] is expected to end at the backend, by our clock */
-	uint32_t direct_batches, direct_requests; /* of policy_direct.c, beside those above */
+	uint64_t alone_ns;                       /* end of the last batch that found no other */
+	double end_ns; /* expected end of sent[0] at the backend, by our clock */
+	uint32_t direct_batches, direct_requests; /* policy_direct.c, in addition to those above */
 };
 
 struct sl_batcher {
@@ -43,10 +43,10 @@ struct sl_batcher {
 	struct sl_batch_queue queue;
 	struct sl_batch_backend *backends; /* [controller.room] */
 	struct sl_roster roster;
-	uint64_t wake_ns;    /* when a decision that was put off is due */
-	uint64_t due_max;    /* latest that was ever queued */
-	uint64_t lost_ns;    /* since when no backend is up; 0: not asked, or one is */
-	double due_bound_ns; /* the bound that what waits is due by, or a narrower one */
+	uint64_t wake_ns;    /* next postponed decision */
+	uint64_t due_max;    /* latest due time ever queued */
+	uint64_t lost_ns;    /* no backend has been up since; 0: not checked, or one is up */
+	double due_bound_ns; /* bound that queued requests are due by, or a narrower one */
 	struct sl_controller_counts counts;
 	struct sl_prng prng;
 };
@@ -69,8 +69,8 @@ static inline double sl_late_margin(const struct sl_batcher *b, unsigned backend
 }
 
 /*
- * What is asked of all backends is asked of each in a group of up to SL_BATCH_FEW; in a larger one
- * of so many, evenly from those with the fewest batches to those with the most.
+ * Number of backends to examine: all of up to SL_BATCH_FEW, else so many, spread from those with
+ * the fewest batches to those with the most.
  */
 static inline uint32_t sl_batch_asked(const struct sl_batcher *b)
 {
@@ -79,15 +79,15 @@ static inline uint32_t sl_batch_asked(const struct sl_batcher *b)
 	return up < SL_BATCH_FEW ? up : SL_BATCH_FEW;
 }
 
-/* The k-th of those. */
+/* Returns the k-th of these. */
 static inline unsigned sl_batch_ask(const struct sl_batcher *b, uint32_t k)
 {
 	return b->roster.order[k * sl_roster_up_cnt(&b->roster) / sl_batch_asked(b)];
 }
 
 /*
- * When it should be ready. The bound asks nothing of what nothing is in the way of, nor of anything
- * before it is known whether the backends can keep it.
+ * Returns when the item should be ready. The bound does not apply if the item found an idle
+ * backend, or before it is known whether backends can keep it.
  */
 static inline uint64_t sl_batch_wanted_by(const struct sl_batcher *b,
 					  const struct sl_batch_item *item)
@@ -95,7 +95,7 @@ static inline uint64_t sl_batch_wanted_by(const struct sl_batcher *b,
 	return item->found_idle || !b->controller.judged ? item->deadline_ns : item->due_ns;
 }
 
-/* When it is no use any more. */
+/* Returns when the item becomes useless. */
 static inline uint64_t sl_batch_limit(const struct sl_batcher *b, const struct sl_batch_item *item)
 {
 	if (b->pool->batch.bound_mode == SL_BOUND_SOFT && !b->overload.on)
@@ -103,12 +103,12 @@ static inline uint64_t sl_batch_limit(const struct sl_batcher *b, const struct s
 	return sl_batch_wanted_by(b, item);
 }
 
-/* The item leaves the queue and is the application's again. */
+/* Drops a queued item, which belongs to the application again. */
 SL_COLD void sl_batch_drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_outcome why);
-/* The controller's turn, and what follows from it. */
+/* Runs a tick of the controller and applies the results. */
 void sl_batch_tick(struct sl_batcher *b, uint64_t now_ns);
 
-/* Whether there is a backend that is up and may have it. */
+/* Returns true if a backend that is up may have the item. */
 static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 					const struct sl_batch_item *item)
 {
@@ -119,30 +119,33 @@ static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 	return left;
 }
 
-/* policy_direct.c, where all of a pool is sent at once */
+/* policy_direct.c: pools that send each request at once */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns);
 int sl_direct_send(struct sl_batcher *b, unsigned backend, struct sl_batch_item **items,
 		   uint32_t n);
-/* False: it was none of them. */
+/* Returns false if the batch was not of this policy. */
 bool sl_direct_done(struct sl_batcher *b, unsigned backend, uint32_t cnt, uint64_t sent_ns);
 
-/* What it takes is not known, or was so long ago that nothing may be refused for it. */
+/* Returns true if the backend's time is unknown or outdated: no request may be refused for it. */
 bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t now_ns);
-/* When a batch that is sent now would start: at its arrival, or when all before it have ended. */
+/* Returns when a batch sent now would start: at its arrival, or after the earlier batches. */
 double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now_ns);
-/* When the next batch may be sent; UINT64_MAX: not before another one ends. */
+/* Returns when the next batch may be sent; UINT64_MAX: after another one ends. */
 uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned lane);
-/* The size in force: the plan's and, for the pool's policy, the published one. */
+/*
+ * Returns the batch size in force: the plan's or, for the pool's policy, the published one if
+ * smaller.
+ */
 static inline uint32_t sl_expect_cap(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	uint32_t cap = b->controller.backends[backend].plans[lane].cap;
 
-	/* What is published counts: whoever reads it, or writes it, sees what happens. */
+	/* Readers and writers of the published value must see its effect. */
 	if (lane == b->pool->batch.policy && b->live->batch_cap < cap)
 		cap = b->live->batch_cap;
 	return cap ? cap : 1;
 }
-/* When more than cap wait: there is more than can be served, and larger batches serve more. */
+/* Returns the size while more than cap wait: larger batches serve more then. */
 static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	uint32_t cap = sl_expect_cap(b, backend, lane);
@@ -150,7 +153,7 @@ static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backe
 
 	return b->queue.lanes[lane].len > p->cap && cap == p->cap ? p->most : cap;
 }
-/* Of what is late anyway: as many as serve most. */
+/* Returns the size with the best throughput, for late requests. */
 static inline uint32_t sl_expect_catch_up(const struct sl_batcher *b, unsigned backend,
 					  unsigned lane)
 {
@@ -160,14 +163,14 @@ static inline uint32_t sl_expect_catch_up(const struct sl_batcher *b, unsigned b
 	return cap == p->cap ? p->catch_up : cap;
 }
 /*
- * Whether one of the backends that the item may go to (NULL: of all) is untested, or together they
- * can have all that waits, and one more, ready by then.
+ * Returns true if a backend that the item may use (NULL: any) is untested. Also if the backends can
+ * have all queued requests, and one more, ready by by_ns.
  */
 bool sl_expect_all_by(const struct sl_batcher *b, const struct sl_batch_item *item, unsigned lane,
 		      double by_ns, uint64_t now_ns);
-/* Whether what waits makes a request late that comes now. */
+/* Returns true if the queue makes a request late that comes now. */
 bool sl_expect_late(const struct sl_batcher *b, uint64_t now_ns);
-/* Requests that a backend can have ready by then, in the batches that are planned for it. */
+/* Returns the requests that a backend can have ready by due_ns, in its planned batches. */
 double sl_expect_served(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
 			uint64_t now_ns);
 

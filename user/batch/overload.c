@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: tick -> watch_lateness | watch_end | watch_trial. */
+/* tick -> watch_lateness | watch_end | watch_trial. */
 #include "batch/overload.h"
 
 #include <math.h>
 
 #define WINDOW_BOUNDS 3.0
 #define WINDOW_MIN_NS 50e6
-#define EXCESS        1.02 /* of what can be served */
+#define EXCESS        1.02 /* relative to the capacity */
 #define CHANCE        2.0  /* standard deviations of a random number of arrivals */
-#define FEWER         0.9  /* of the arrivals before: refusing has made them more */
+#define FEWER         0.9  /* of the earlier arrivals: refusals had increased them */
 
 enum {
-	ROW = 20, /* windows */
+	ROW = 20, /* in windows */
 	ROW_RELAPSE = 4,
-	ROWS_MOST = 8, /* from trial to trial */
+	ROWS_MOST = 8, /* between trials */
 };
 
 static double since(const struct sl_overload_mark *m, uint64_t now_ns)
@@ -130,9 +130,7 @@ void sl_overload_tick(struct sl_overload *o, const struct sl_overload_input *in,
 	double window_ns = fmax(WINDOW_MIN_NS, WINDOW_BOUNDS * in->bound_ns);
 	double rate = in->rate;
 
-	/*
-	 * The rate as it was all the time: one that is thought too low for a moment says nothing.
-	 */
+	/* Averaged over the row: a rate that is too low for a moment means nothing. */
 	if (o->on && o->served_rate > 0)
 		rate = fmin(rate, o->served_rate);
 	if (o->tick_ns)

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether more comes, for longer, than can be served within the latency bound: the only reason that
- * bound_mode = soft has to refuse a request for the bound.
+ * Detects sustained overload: arrivals above the rate that can be served within the latency bound.
+ * It is the only reason for bound_mode = soft to refuse a request for the bound.
  *
- *   late        what waits is so much that a request which comes now will miss the bound
- *   a window    max(3 bounds, 50 ms); those in which something was late, one behind the other, are
- *               a row, at most 20 long. The first window is not counted: in it came the burst, or
- *               fell the stall, that made what waits
+ *   late        the queue is so long that a request that comes now will miss the bound
+ *   a window    max(3 bounds, 50 ms). Consecutive windows with something late are a row, at most 20
+ *               long. The first window does not count: it has the burst, or the stall, that filled
+ *               the queue
+ *   could       the rate of batches that keep the bound, times time, summed over the ticks
  *
- *   could       the rate, of batches that keep the bound, times time, as it was at each tick
+ *   calm -> overloaded   demand: in a row more than 1.02 could arrived, plus 2 sqrt(arrivals), which
+ *                        may be chance; or
+ *                        no drain: in a row of 20 all was late, something was served, and the queue
+ *                        is no shorter at its end (the rate was wrong; the served rate is used)
+ *   overloaded -> calm   in 20 windows, late or not, no more arrived than could be served; or
+ *                        a trial shows that refusals cause the arrivals: none is refused for the bound,
+ *                        and arrivals fall below 0.9, by more than chance
  *
- *   calm -> overloaded   demand: in a row more than 1.02 could came, and 2 sqrt(arrivals), which may
- *                        be chance, on top; or
- *                        no drain: in a row of 20 all was late, something was served, and at its
- *                        end no less waits (then the rate was not true: that of what was served is)
- *   overloaded -> calm   in 20 windows, late or not, no more came than could be served; or
- *                        they come because they are refused: for a bound nobody is, as a trial, and
- *                        less than 0.9 as many come, by more than chance
+ * A stall lets nothing arrive, so it cannot fulfil the first condition. It fulfils the second only
+ * if stalls are so frequent that their queues never drain.
  *
- * A stall makes nothing arrive, so it cannot fulfil the first condition; the second one it fulfils
- * only if it comes so often that what it has left behind never goes away. Trials are 1, 2, 4, and then
- * each 8 times 20 windows apart, also if one has ended the overload and nothing was in time until it
- * began again, for which then a row of 4 is enough: more wait for their replies than can have them in
- * time. Without them overload could last for ever after its cause: of clients
- * that wait for their reply no more come than are served, but those that are refused and ask again at
- * once come as often as they like.
+ * Trials are 1, 2, 4 and then 8 times 20 windows apart. This continues if a trial has ended the
+ * overload and nothing was in time until it began again; a row of 4 is enough then. Overload could
+ * outlast its cause without trials: refused clients that retry at once arrive as often as they
+ * like.
  */
 #ifndef SL_BATCH_OVERLOAD_H
 #define SL_BATCH_OVERLOAD_H
@@ -32,10 +31,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Counters since the start, and the state now. */
+/* Counters since the start, and current values. */
 struct sl_overload_input {
 	double bound_ns;
-	double rate; /* requests per ns; 0: not known yet */
+	double rate; /* requests per ns; 0: unknown */
 	uint64_t arrivals, served;
 	uint32_t queued;
 	bool late;
@@ -48,21 +47,21 @@ struct sl_overload_mark {
 
 struct sl_overload {
 	bool on;
-	bool trial;                  /* not on for a moment */
-	bool relapse;                /* since it nothing was in time */
-	bool late;                   /* seen in this window */
-	bool drained;                /* in this row something was not late */
-	uint8_t rows, rows_to_trial; /* of overload: since the last trial, and until the next */
-	uint32_t windows;            /* ended in a row */
-	uint64_t window_ns;          /* where the window began; 0: nothing is late */
-	struct sl_overload_mark row; /* where it is counted from */
-	uint64_t tick_ns;            /* the last one */
-	double could;                /* be served in this row */
-	double before;               /* the trial: arrivals per ns */
-	double served_rate;          /* found by `no drain`; 0: the rate is true */
+	bool trial;                  /* overload suspended for a test */
+	bool relapse;                /* nothing was in time since the trial */
+	bool late;                   /* in this window */
+	bool drained;                /* something was not late in this row */
+	uint8_t rows, rows_to_trial; /* rows of overload since the last trial, and until the next */
+	uint32_t windows;            /* windows in the row */
+	uint64_t window_ns;          /* start of the window; 0: nothing is late */
+	struct sl_overload_mark row; /* start of the row */
+	uint64_t tick_ns;            /* last tick */
+	double could;                /* requests that could be served in this row */
+	double before;               /* trial: arrivals per ns before */
+	double served_rate;          /* found by `no drain`; 0: the rate is right */
 };
 
-/* As often as the controller ticks. */
+/* Called at each tick of the controller. */
 void sl_overload_tick(struct sl_overload *o, const struct sl_overload_input *in, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How large batches may be and how long they are held: one table entry per enum sl_policy. */
+/* Batch sizes and delays: a table entry per enum sl_policy. */
 #ifndef SL_BATCH_POLICY_H
 #define SL_BATCH_POLICY_H
 
@@ -11,24 +11,26 @@ struct sl_controller;
 struct sl_controller_backend;
 
 struct sl_plan {
-	uint32_t cap;      /* no batch is larger */
-	uint32_t most;     /* but when more than cap wait, up to this */
-	uint32_t catch_up; /* of what is late anyway, up to this */
-	uint32_t low;      /* a request that is in the way of at least this size is given up */
-	/* A batch under cap may wait until its oldest request has waited for hold less what its
-	 * own requests will cost. */
-	uint32_t hold_below; /* size from which none waits */
+	uint32_t cap;      /* largest batch */
+	uint32_t most;     /* largest batch while more than cap wait */
+	uint32_t catch_up; /* largest batch of late requests */
+	uint32_t low;      /* a request that prevents batches of this size is given up */
+	/*
+	 * A batch under cap may wait until its oldest request has waited for hold_ns, less the cost
+	 * of its requests.
+	 */
+	uint32_t hold_below; /* batches of this size do not wait */
 	double hold_ns;
 	double hold_each_ns;
-	bool overload; /* more comes than can be served */
+	bool overload; /* arrivals exceed the capacity */
 };
 
 struct sl_policy_ops {
-	bool bounded;      /* requests are due when the latency bound ends */
-	bool just_in_time; /* the second batch goes when the first ends; else when it is full */
+	bool bounded;      /* requests are due at the latency bound */
+	bool just_in_time; /* the second batch is sent when the first ends; else when it is full */
 	struct sl_plan (*plan)(const struct sl_controller *c,
 			       const struct sl_controller_backend *be);
-	/* After each batch; NULL: nothing to learn. */
+	/* Called after each batch; NULL: nothing to learn. */
 	void (*done)(struct sl_controller *c, struct sl_controller_backend *be, uint32_t cnt,
 		     double took_ns, bool full);
 };

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The largest size that keeps the bound, from what is known about the backend.
- *
- * A request waits for the batch before its own, then for its own: r + margin + 2 t(b) <= S. When
- * more arrives than can be served, requests wait less than t(b) for b of them to be there, and the
- * batch may be larger: up to what the deadlines of its own requests allow.
+ * The largest size that keeps the bound. A request waits for the batch before its own, then for its
+ * own: r + margin + 2 t(b) <= S. In an overload b requests arrive within less than t(b). The batch
+ * may be larger then, as the deadlines of its own requests allow.
  */
 #include <math.h>
 
 #include "batch/controller.h"
 
-#define OVERLOAD  1.07 /* arrivals, of what the plan can serve */
-#define BUSY_MOST 0.95 /* share of its time that a backend may be planned to be busy */
+#define OVERLOAD  1.07 /* arrivals relative to the capacity of the plan */
+#define BUSY_MOST 0.95 /* highest planned utilisation of a backend */
 
-enum { GROWTH = 2, FIRST_CAP = 4 }; /* sizes not tried yet are approached by doubling */
+enum { GROWTH = 2, FIRST_CAP = 4 }; /* untried sizes are approached by doubling */
 
 static double slack(const struct sl_controller *c, const struct sl_controller_backend *be,
 		    bool overload)

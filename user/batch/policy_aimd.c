@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Additive increase, multiplicative decrease: each full batch that is quick enough makes the next
- * one larger by one, each that is not makes it a tenth smaller. Quick enough is half of the bound,
- * as a request waits for the batch before its own.
+ * Additive increase, multiplicative decrease: a full batch within half of the bound raises the size
+ * by one; a slower one lowers it by a tenth. Half, since a request waits for the batch before its
+ * own.
  */
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No batching: what comes goes on at once, however much is there already, to the backend that has
- * least of it. For backends that do their own queueing, as agents do in front of servers.
+ * No batching: each request goes at once to the backend with the fewest. For backends that queue
+ * themselves, as agents do in front of servers.
  */
 #include "base/bytes.h"
 #include "batch/internal.h"
@@ -18,15 +18,15 @@ static struct sl_plan plan(const struct sl_controller *c, const struct sl_contro
 const struct sl_policy_ops sl_policy_direct = {.plan = plan};
 
 /*
- * The one with least; one of those at random, so that the first one does not get all of a low load.
- * UINT32_MAX: none may have it now.
+ * Returns the backend with the fewest, at random among several, so that a low load is spread.
+ * UINT32_MAX: none now.
  */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
 {
 	uint32_t least = UINT32_MAX, up = sl_roster_up_cnt(&b->roster);
 	unsigned best = UINT32_MAX, second = UINT32_MAX, ties = 0;
 
-	/* Of a few all, of many some by chance. */
+	/* Examines all of a few, or some of many at random. */
 	for (uint32_t k = 0; k < up && k < SL_BATCH_FEW; k++) {
 		uint64_t at = up > SL_BATCH_FEW ? sl_prng_below(&b->prng, up) : k;
 		unsigned i = b->roster.order[at];
@@ -34,7 +34,7 @@ unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item
 
 		if (be->stalled_ns > now_ns)
 			continue;
-		second = i; /* one that has failed it before is better than none */
+		second = i; /* a backend that failed it is better than none */
 		if (sl_batch_excludes(item, i) || be->direct_requests > least)
 			continue;
 		ties = be->direct_requests < least ? 1 : ties + 1;
@@ -61,7 +61,10 @@ int sl_direct_send(struct sl_batcher *b, unsigned backend, struct sl_batch_item 
 	return 0;
 }
 
-/* Of a pool that was another kind before a reload there may be others, which are known by name. */
+/*
+ * Batches of the former policy, before a reload, may be outstanding; sl_direct_done() knows its
+ * own.
+ */
 bool sl_direct_done(struct sl_batcher *b, unsigned backend, uint32_t cnt, uint64_t sent_ns)
 {
 	struct sl_batch_backend *be = &b->backends[backend];

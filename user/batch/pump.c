@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: pump -> pump_lane -> choose, size_for_first, send_first. */
+/* pump -> pump_lane -> choose, size_for_first, send_first. */
 #include <errno.h>
 #include <math.h>
 
@@ -8,18 +8,19 @@
 #include "sluice/rpc_wire.h"
 
 enum {
-	PASSED_OVER_MAX = 64, /* requests that may not go to a backend, set aside for one batch */
-	STALL_NS = 200000,    /* how long a backend without credit is left alone at the most */
+	/* requests passed over for one batch, which must not go to its backend */
+	PASSED_OVER_MAX = 64,
+	STALL_NS = 200000, /* pause after a backend without credit */
 };
 
-/* The backend for what is first in a lane, and when it may have it. */
+/* The backend for the first item of a lane, and when it may have it. */
 struct backend_choice {
 	unsigned backend;
 	uint64_t ready_ns;
 	double start_ns, finish_ns;
 };
 
-/* Those that could have what is first in a lane now; ready_ns: when the next one can. */
+/* Backends that could have the first item of a lane now; ready_ns: when the next one can. */
 struct candidates {
 	const struct sl_batch_item *item;
 	unsigned lane;
@@ -41,8 +42,8 @@ static void consider_backend(const struct sl_batcher *b, struct candidates *c, u
 }
 
 /*
- * Of a few all; of many any two of them. Which two is by chance: several workers, and several
- * gateways, would else all find the same one best.
+ * Examines all of a few, or two random ones of many. Random, since several workers and gateways
+ * would otherwise choose the same one.
  */
 static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
 			   uint64_t now_ns)
@@ -60,10 +61,13 @@ static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t 
 			c->cnt = 1;
 	}
 	if (!c->cnt && now_ns + STALL_NS < c->ready_ns)
-		c->ready_ns = now_ns + STALL_NS; /* there may be others */
+		c->ready_ns = now_ns + STALL_NS; /* others may be ready */
 }
 
-/* The better of two that could have it now; if none could, ready_ns says when to ask again. */
+/*
+ * Returns the better of two that could have it now; if none could, ready_ns tells when to look
+ * again.
+ */
 static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 					    const struct sl_batch_item *item, uint64_t now_ns)
 {
@@ -96,7 +100,7 @@ static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 	return best;
 }
 
-/* The latest that any backend can make: beyond it the request is hopeless. */
+/* Returns true if no backend can have the item ready by limit_ns. */
 static bool is_hopeless(const struct sl_batcher *b, const struct sl_batch_item *item,
 			uint64_t limit_ns, uint64_t now_ns)
 {
@@ -113,7 +117,7 @@ static bool is_hopeless(const struct sl_batcher *b, const struct sl_batch_item *
 	return true;
 }
 
-/* How many are worth their time, of n that may go together. */
+/* Returns the most efficient size up to n. */
 static uint32_t worthwhile(const struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n)
 {
 	uint32_t low = b->controller.backends[backend].plans[lane].low;
@@ -124,8 +128,8 @@ static uint32_t worthwhile(const struct sl_batcher *b, unsigned lane, unsigned b
 }
 
 /*
- * How many go in the batch although the first of the lane will be late: as many as catch up best.
- * 0: it is refused for that, and it stands in the way of a batch that is large enough to keep up.
+ * Returns the size of a batch whose first item will be late: the one that catches up best. 0: the
+ * item is refused, because it prevents a batch that is large enough to keep up.
  */
 static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigned backend,
 			      double start_ns)
@@ -145,7 +149,7 @@ static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigne
 	return worthwhile(b, lane, backend, most);
 }
 
-/* How many go in the batch, so that the first of the lane is ready when it is due. 0: it goes. */
+/* Returns the size with which the first item of the lane is ready in time. 0: it is refused. */
 static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
 			       const struct backend_choice *c, uint32_t want, uint64_t now_ns)
 {
@@ -163,7 +167,7 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
 	return worthwhile(b, lane, backend, n);
 }
 
-/* Until when a batch of this lane may wait for more; 0: it is to go. */
+/* Returns until when a batch of this lane may wait for more; 0: not at all. */
 static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned backend)
 {
 	const struct sl_lane *l = &b->queue.lanes[lane];
@@ -206,7 +210,7 @@ static int send_items(struct sl_batcher *b, const struct backend_choice *c, unsi
 	return 0;
 }
 
-/* Takes up to n that may go to this backend out of the lane. */
+/* Takes up to n items that may go to this backend off the lane. */
 static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
 			   struct sl_batch_item **items)
 {
@@ -232,7 +236,7 @@ static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend
 	return taken;
 }
 
-/* Sends the first n of a lane, or fewer if a message cannot hold them. */
+/* Sends the first n items of a lane, or fewer if they do not fit a message. */
 static bool send_first(struct sl_batcher *b, unsigned lane, const struct backend_choice *c,
 		       uint32_t n, uint64_t now_ns)
 {
@@ -264,7 +268,7 @@ static void wake_by(struct sl_batcher *b, uint64_t until_ns)
 		b->wake_ns = until_ns;
 }
 
-/* No backend is up. False: nothing of the lane has waited long enough to be told so. */
+/* No backend is up: drops an item that has waited long enough. Returns false if there is none. */
 static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	struct sl_batch_item *oldest = sl_lane_oldest(&b->queue.lanes[lane]);
@@ -278,7 +282,10 @@ static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 	return false;
 }
 
-/* Up to `most` of a direct pool to one backend; false: nobody can have any of it now. */
+/*
+ * Sends up to `most` items of a direct pool to one backend. Returns false if no backend can have
+ * any now.
+ */
 static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 {
 	struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[SL_POLICY_DIRECT]);
@@ -299,10 +306,10 @@ static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 	}
 	(void)send_first(b, SL_POLICY_DIRECT, &(struct backend_choice){.backend = backend}, most,
 			 now_ns);
-	return true; /* one that has no credit is stalled now, so this ends */
+	return true; /* ends: a backend without credit is stalled now */
 }
 
-/* What waits, dealt out evenly. */
+/* Deals the queued items out evenly. */
 static void pump_direct(struct sl_batcher *b, uint64_t now_ns)
 {
 	uint32_t up = sl_roster_up_cnt(&b->roster), most = b->pool->batch.max_size;
@@ -312,7 +319,7 @@ static void pump_direct(struct sl_batcher *b, uint64_t now_ns)
 		;
 }
 
-/* One step for one lane; false: nothing more to do for it now. */
+/* Does one step for a lane. Returns false if there is nothing more to do now. */
 static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	struct sl_lane *l = &b->queue.lanes[lane];
@@ -332,7 +339,7 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		wake_by(b, first->deadline_ns);
 		return wait_for_any(b, lane, now_ns);
 	}
-	/* It has waited for others than those that have failed it. */
+	/* Every backend that is up has already failed this request. */
 	if (!sl_batch_has_backend(b, first)) {
 		sl_batch_drop(b, first, SL_OUTCOME_NO_BACKEND);
 		return true;

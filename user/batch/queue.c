@@ -86,7 +86,7 @@ static uint32_t key_of(const struct sl_batch_item *item)
 	return item->unproven ? 0 : item->client;
 }
 
-/* Where the share of this one is linked, or would be. */
+/* Returns the link of the item's share, or where it would be. */
 static struct sl_queue_share **find_share(const struct sl_batch_queue *q,
 					  const struct sl_batch_item *item)
 {
@@ -98,7 +98,7 @@ static struct sl_queue_share **find_share(const struct sl_batch_queue *q,
 	return at;
 }
 
-/* A request takes one at the most, so there is one. */
+/* A request needs at most one share, so one is unused. */
 static struct sl_queue_share *share_new(struct sl_batch_queue *q, const struct sl_batch_item *item)
 {
 	struct sl_queue_share *s = q->unused;
@@ -165,7 +165,7 @@ void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 	struct sl_batch_item *last = l->heap[--l->len];
 	uint32_t at = item->heap_pos;
 
-	/* The last one of the heap takes its place, and finds its own. */
+	/* The last element of the heap takes the free place and sinks or rises. */
 	if (last != item && at && before(last, l->heap[(at - 1) / 2]))
 		sift_up(l, last, at);
 	else if (last != item)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which backends are up, by how many batches they have, so that one with few is found at once
- * however many there are:
+ * Backends that are up, ordered by their number of batches: finds one with few in O(1).
  *
  *   order:  [ none | one | two ]  backends that are up, in any order within a zone
  *           0   end[0] end[1] end[2] = how many are up
  *
- * Backends are numbers below `room`. Each change moves at most one backend per zone.
+ * Backends are numbers below `room`. A change moves at most one backend per zone.
  */
 #ifndef SL_BATCH_ROSTER_H
 #define SL_BATCH_ROSTER_H
@@ -14,20 +13,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Batches at a backend: one computes, the next one travels. */
+/* Batches at a backend: one computes, the next is under way. */
 enum { SL_OUTSTANDING_MAX = 2, SL_ZONES = SL_OUTSTANDING_MAX + 1 };
 
 struct sl_roster {
 	uint16_t *order;
-	uint16_t *place; /* [room] where in order; UINT16_MAX: not up */
+	uint16_t *place; /* [room] index in order; UINT16_MAX: down */
 	uint32_t end[SL_ZONES];
 	uint32_t room;
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int sl_roster_init(struct sl_roster *r, uint32_t room);
 void sl_roster_fini(struct sl_roster *r);
-/* A backend with so many batches is up from now on, or is not. */
+/* Adds a backend with so many batches; the other function removes it. */
 void sl_roster_add(struct sl_roster *r, unsigned backend, unsigned batches);
 void sl_roster_remove(struct sl_roster *r, unsigned backend);
 static inline bool sl_roster_up(const struct sl_roster *r, unsigned backend)
@@ -35,7 +34,7 @@ static inline bool sl_roster_up(const struct sl_roster *r, unsigned backend)
 	return backend < r->room && r->place[backend] != UINT16_MAX;
 }
 
-/* Changes places with whoever stands at `to`. */
+/* Swaps with the backend at `to`. */
 static inline void sl_roster_swap_(struct sl_roster *r, unsigned backend, uint32_t to)
 {
 	uint32_t from = r->place[backend];
@@ -47,7 +46,7 @@ static inline void sl_roster_swap_(struct sl_roster *r, unsigned backend, uint32
 	r->place[backend] = (uint16_t)to;
 }
 
-/* It has one batch more, or one less, than `batches`. Nothing happens to one that is not up. */
+/* The backend has a batch more, or less, than `batches`. Ignored if it is down. */
 static inline void sl_roster_more(struct sl_roster *r, unsigned backend, unsigned batches)
 {
 	if (sl_roster_up(r, backend))
@@ -70,13 +69,13 @@ static inline uint32_t sl_roster_up_cnt(const struct sl_roster *r)
 	return r->end[SL_ZONES - 1];
 }
 
-/* Those that have no batch: order[0 .. idle). */
+/* Returns how many have no batch: order[0 .. idle). */
 static inline uint32_t sl_roster_idle_cnt(const struct sl_roster *r)
 {
 	return r->end[0];
 }
 
-/* Those that may get one: order[0 .. open). */
+/* Returns how many may get one: order[0 .. open). */
 static inline uint32_t sl_roster_open_cnt(const struct sl_roster *r)
 {
 	return r->end[SL_OUTSTANDING_MAX - 1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/chars.h"
 
-/* Bits as in SL_CT_*; tests/unit/front/test_http1_parse.c derives each row from the RFCs again. */
+/* Bits of SL_CT_*. tests/unit/front/test_http1_parse.c derives each row from the RFCs. */
 /* clang-format off */
 const uint8_t sl_http_ctype[256] = {
 	 0,  0,  0,  0,  0,  0,  0,  0,  0,  2,  0,  0,  0,  0,  0,  0, /* 00 */

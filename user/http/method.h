@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Methods of requests, RFC 9110 9 and RFC 5789. */
+/* Request methods (RFC 9110 9, RFC 5789). */
 #ifndef SL_HTTP_METHOD_H
 #define SL_HTTP_METHOD_H
 
@@ -22,11 +22,12 @@ enum sl_method {
 	SL_METHOD_CNT,
 };
 
-/* Method by name; SL_METHOD_OTHER for unknown ones. Name of a method, "" for OTHER. */
+/* Returns the method; SL_METHOD_OTHER if it is unknown. */
 enum sl_method sl_method_parse(struct sl_span name);
+/* Returns the name; "" for OTHER. */
 const char *sl_method_name(enum sl_method m);
 bool sl_method_idempotent(enum sl_method m); /* RFC 9110 9.2.2 */
-/* "GET, HEAD" of bits of enum sl_method; returns the length. */
+/* Formats a set of bits of enum sl_method as "GET, HEAD"; returns the length. */
 enum { SL_METHODS_TEXT = 80 };
 size_t sl_methods_text(char to[SL_METHODS_TEXT], uint32_t methods);
 #define SL_METHODS_SERVED                                                                          \

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scans for the first byte that ends a name, value or target: 16 bytes a step with SSE2 (part of
- * x86-64), by table elsewhere. Field lines are short, so wider registers would not pay for the
- * choice at run time.
+ * x86-64), by table elsewhere. Wider registers do not pay for short field lines.
  *
- * `lo` is the start of the buffer: where fewer than 16 bytes are left, the last 16 bytes of the
- * buffer are loaded and those in front of p shifted out, so that no byte outside [lo, end) is ever
- * read.
+ * `lo` is the start of the buffer. If fewer than 16 bytes are left, the last 16 bytes of the buffer
+ * are loaded and those before p shifted out. No byte outside [lo, end) is read.
  */
 #ifndef SL_HTTP_SCAN_H
 #define SL_HTTP_SCAN_H
@@ -40,7 +38,7 @@ SL_SCAN_INLINE unsigned sl_stop_value(__m128i v)
 	return (unsigned)_mm_movemask_epi8(stop);
 }
 
-/* All but letters, digits and '-': the bytes of nearly all names. */
+/* All but letters, digits and '-', which nearly all names consist of. */
 SL_SCAN_INLINE unsigned sl_stop_name(__m128i v)
 {
 	__m128i alpha = _mm_sub_epi8(_mm_or_si128(v, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
@@ -52,7 +50,7 @@ SL_SCAN_INLINE unsigned sl_stop_name(__m128i v)
 	return (unsigned)_mm_movemask_epi8(go) ^ 0xffff;
 }
 
-/* Blanks, control bytes and '#', at which the fragment begins that no request has. */
+/* Blanks, control bytes, and '#': requests have no fragment. */
 SL_SCAN_INLINE unsigned sl_stop_target(__m128i v)
 {
 	__m128i ctl = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x20)), v);

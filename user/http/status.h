@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status codes of replies, RFC 9110 15 and those of other documents. */
+/* Status codes of replies (RFC 9110 15 and others). */
 #ifndef SL_HTTP_STATUS_H
 #define SL_HTTP_STATUS_H
 
-/* Its reason phrase; "Unknown" for one that has none. */
+/* Returns the reason phrase; "Unknown" if there is none. */
 const char *sl_status_text(unsigned status);
 
 #endif

@@ -8,12 +8,10 @@
 enum {
 	FIRST_BUCKETS = 64, /* one page */
 	MAX_ENTRIES = 1 << 27,
-	/*
-	 * Of 4/5, that is of 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow.
-	 */
+	/* 4/5, that is 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow. */
 	FULL_SLOTS = 16,
 	FULL_BUCKETS = 5,
-	SEARCH_NODES = 64, /* buckets whose entries are tried for moving; more than ever needed */
+	SEARCH_NODES = 64, /* buckets whose entries may move; more than ever needed */
 };
 
 static bool four_fifths_full(uint32_t buckets, uint32_t entries)
@@ -38,7 +36,7 @@ int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const stru
 		t->buckets = NULL;
 		return -errno;
 	}
-	/* Zeroing a huge page at the first touch would be the stall that splitting avoids. */
+	/* Zeroing a huge page at the first touch would cause a stall. */
 	(void)madvise(t->buckets, t->map_len, MADV_NOHUGEPAGE);
 	t->mask = FIRST_BUCKETS - 1;
 	t->max_mask = buckets - 1;
@@ -74,10 +72,7 @@ static unsigned free_slots(const struct sl_flow_bucket *b)
 	return cnt;
 }
 
-/*
- * Moves what belongs to the new half of the next bucket that is not split yet. One split makes room
- * for three entries, so one per insertion keeps up.
- */
+/* Splits the next bucket. A split makes room for three entries, so one per insertion is enough. */
 static void grow(struct sl_flow_table *t)
 {
 	struct sl_flow_bucket *from = &t->buckets[t->split];
@@ -101,14 +96,14 @@ static void grow(struct sl_flow_table *t)
 	}
 }
 
-/* A bucket of the search, reached by moving the entry `slot` of the bucket of node `parent`. */
+/* A bucket of the search, reached by moving entry `slot` of node `parent`. */
 struct node {
 	struct sl_flow_bucket *bucket;
 	int parent;
 	int slot;
 };
 
-/* Moves one entry after the other into `hole`, back to front. Returns the hole in the root. */
+/* Moves the entries of the chain back to front into `hole`. Returns the hole in the root. */
 static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
 				   struct sl_flow_entry *hole)
 {
@@ -124,7 +119,7 @@ static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
 	}
 }
 
-/* Both buckets are full: breadth first for the shortest chain of moves that frees a slot. */
+/* Breadth-first search for the shortest chain of moves that frees a slot in two full buckets. */
 static struct sl_flow_entry *make_room(struct sl_flow_table *t, uint64_t hash)
 {
 	struct node nodes[SEARCH_NODES] = {

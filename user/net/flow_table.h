@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flow table: (addresses, ports) -> 32-bit value, for one thread, against hostile keys.
+ * Flow table: (addresses, ports) -> 32-bit value; not thread-safe; keys may be hostile.
  *
  *   hash = SipHash-1-3(key)          one bucket = one cache line = 4 entries {hash, value}
  *
  *     low half  -> bucket A [ e e e e ]     an entry lies in A or in B, so a look-up reads two
  *     high half -> bucket B [ e e e e ]     cache lines at most, whatever the peers do
  *
- * Growth is linear hashing: once four fifths of all slots are taken, each insertion pays for its
- * place by splitting the next bucket in place, so the table stays that full, and no operation ever
- * touches more than a bounded number of buckets. The memory is reserved for the largest size at
- * once and touched as it fills.
+ * The table grows by linear hashing. Once four fifths of all slots are used, each insertion splits
+ * the next bucket in place. No operation touches more than a bounded number of buckets. Memory is
+ * reserved for the largest size and touched as it fills.
  *
- * The table stores hashes, not keys: `match` tells whether `value` is that key. A burst hashes and
- * prefetches all its keys first (sl_flow_hash, sl_flow_prefetch), then looks up (sl_flow_find).
+ * The table stores hashes, not keys: `match` tells whether `value` has that key. A burst hashes and
+ * prefetches its keys first (sl_flow_hash, sl_flow_prefetch), then looks them up (sl_flow_find).
  */
 #ifndef SL_NET_FLOW_TABLE_H
 #define SL_NET_FLOW_TABLE_H
@@ -27,12 +26,12 @@
 
 enum {
 	SL_FLOW_SLOTS = 4,
-	SL_FLOW_BYTES_MAX = 20, /* memory per entry once there are many: 16 at four fifths full */
+	SL_FLOW_BYTES_MAX = 20, /* memory per entry in a large table: 16 at four fifths full */
 };
 /* An enum of its own: the value makes the enum unsigned. */
-enum { SL_FLOW_NONE = 0xffffffff }; /* no value: not found */
+enum { SL_FLOW_NONE = 0xffffffff }; /* not found */
 
-/* Addresses of IPv4 in the first four bytes, the rest zero. */
+/* IPv4 addresses: first four bytes, the rest zero. */
 struct sl_flow_key {
 	uint8_t local[16];
 	uint8_t remote[16];
@@ -58,8 +57,8 @@ _Static_assert(sizeof(struct sl_flow_bucket) == SL_CACHELINE, "one cache line pe
 
 struct sl_flow_table {
 	struct sl_flow_bucket *buckets;
-	uint32_t mask;  /* of the address space that is complete */
-	uint32_t split; /* buckets below it are split already: they use the next larger mask */
+	uint32_t mask;  /* of the complete part of the table */
+	uint32_t split; /* buckets below it are split and use the next larger mask */
 	struct sl_sipkey key;
 	sl_flow_match_fn *match;
 	const void *ctx;
@@ -69,7 +68,7 @@ struct sl_flow_table {
 	size_t map_len;
 };
 
-/* Room for max_entries (1 .. 2^27). Returns 0 or -errno. */
+/* Initialises a table for max_entries (1 .. 2^27). Returns 0 or -errno. */
 int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const struct sl_sipkey *key,
 		       sl_flow_match_fn *match, const void *ctx);
 void sl_flow_table_fini(struct sl_flow_table *t);
@@ -79,9 +78,7 @@ static inline uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struc
 	uint64_t w[5], hash;
 
 	if (k->family == 4) {
-		/*
-		 * The number of words is part of the hash, so IPv4 and IPv6 keys cannot be equal.
-		 */
+		/* The number of words is part of the hash: IPv4 and IPv6 keys differ. */
 		w[0] = sl_get_le32(k->local) | (uint64_t)sl_get_le32(k->remote) << 32;
 		w[1] = k->local_port_be | (uint32_t)k->remote_port_be << 16;
 		hash = sl_siphash13_words(key, w, 2);
@@ -124,7 +121,7 @@ static inline void sl_flow_prefetch(const struct sl_flow_table *t, uint64_t hash
 	sl_prefetch(sl_flow_bucket_b(t, hash));
 }
 
-/* The key's value, or SL_FLOW_NONE. */
+/* Returns the key's value, or SL_FLOW_NONE. */
 static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash,
 				    const struct sl_flow_key *k)
 {
@@ -141,15 +138,15 @@ static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash
 }
 
 /*
- * The key must not be in the table. Returns 0, or -ENOSPC when max_entries are in or, with a
- * probability that does not matter, no slot could be freed: the table is unchanged then.
+ * Inserts a key that is not in the table. Returns 0, or -ENOSPC if max_entries are in or, very
+ * rarely, no slot could be freed. The table is unchanged then.
  */
 int sl_flow_insert(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 
-/* Removes the entry with that hash and value. Returns whether it was there. */
+/* Removes the entry with that hash and value. Returns true if it was there. */
 bool sl_flow_remove(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 
-/* Bytes of memory that are in use for buckets. */
+/* Returns the bytes in use for buckets. */
 size_t sl_flow_table_bytes(const struct sl_flow_table *t);
 
 #endif

@@ -13,7 +13,7 @@
 #include "sluice/abi.h"
 
 enum {
-	DIR_SLOTS = 8, /* words per bucket: one cache line */
+	DIR_SLOTS = 8, /* words per bucket: a cache line */
 	DIR_TRIES = 16,
 	RING_SLOTS = 256,
 	SLOT_HEADER = 64,
@@ -21,7 +21,7 @@ enum {
 	COOKIE_GRAIN_NS = 1000000000,
 };
 
-/* One frame on its way; its bytes lie SLOT_HEADER behind. Offsets as in struct sl_frame. */
+/* A frame under way; its bytes follow after SLOT_HEADER. Offsets as in struct sl_frame. */
 struct handover_slot {
 	uint64_t rx_ns;
 	uint16_t l2_off, l3_off, l4_off;
@@ -31,9 +31,9 @@ struct handover_slot {
 };
 _Static_assert(sizeof(struct handover_slot) <= SLOT_HEADER, "bytes are aligned");
 
-/* From one worker to another. */
+/* Ring from one worker to another. */
 struct ring {
-	_Atomic uint32_t head SL_ALIGNED(SL_CACHELINE); /* written by the giver */
+	_Atomic uint32_t head SL_ALIGNED(SL_CACHELINE); /* written by the sender */
 	_Atomic uint32_t tail SL_ALIGNED(SL_CACHELINE); /* written by the owner */
 };
 
@@ -41,9 +41,9 @@ struct bucket {
 	_Atomic uint64_t word[DIR_SLOTS];
 } SL_ALIGNED(SL_CACHELINE);
 
-/* A worker's end. Its bits are set by givers. */
+/* A worker's end. Senders set its bits. */
 struct sl_handover {
-	_Atomic uint32_t filled SL_ALIGNED(SL_CACHELINE); /* bit per giver whose ring has frames */
+	_Atomic uint32_t filled SL_ALIGNED(SL_CACHELINE); /* bit per sender whose ring has frames */
 	_Atomic uint32_t armed;
 	struct sl_handover_hub *hub SL_ALIGNED(SL_CACHELINE); /* constant from here */
 	unsigned worker;
@@ -111,7 +111,7 @@ struct sl_handover_hub *sl_handover_hub_create(unsigned worker_cnt, uint32_t max
 		goto fail;
 	h->key = sl_sipkey_from(key);
 
-	/* Half full at the most: without moving, two buckets of 8 are then never both full. */
+	/* At most half full: two buckets of 8 are then never both full. */
 	while (buckets * (DIR_SLOTS / 2) < max_flows)
 		buckets *= 2;
 	h->dir_mask = buckets - 1;
@@ -162,7 +162,7 @@ void sl_handover_leave(struct sl_net *n)
 	n->handover = NULL;
 }
 
-/* Directory. A word: 56 bits of hash, owner + 1; 0 is free. */
+/* Directory. A word: 56 bits of hash, owner + 1; 0: free. */
 
 static void buckets_of(const struct sl_handover_hub *h, uint64_t hash, struct bucket **b)
 {
@@ -180,7 +180,9 @@ static uint64_t word_of(uint64_t hash, unsigned worker)
 	return (hash & ~(uint64_t)WORKER_BITS) | (worker + 1);
 }
 
-/* Where the flow is, or else the first free word of the emptier bucket; NULL: both full. */
+/*
+ * Returns the flow's word, or else the first free word of the emptier bucket; NULL: both are full.
+ */
 static _Atomic uint64_t *place_for(const struct sl_handover_hub *h, uint64_t hash, uint64_t *seen)
 {
 	_Atomic uint64_t *hole[2] = {NULL, NULL};
@@ -212,7 +214,7 @@ bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key)
 	const struct sl_handover_hub *h = n->handover->hub;
 	uint64_t hash = sl_flow_hash_key(&h->key, key), seen;
 
-	/* Another worker may have taken the free word between: look again. */
+	/* Another worker may have taken the free word meanwhile: look again. */
 	for (int i = 0; i < DIR_TRIES; i++) {
 		_Atomic uint64_t *w = place_for(h, hash, &seen);
 
@@ -243,7 +245,7 @@ void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key)
 	}
 }
 
-/* The worker that owns the flow, or -1; self is skipped, having missed already. */
+/* Returns the worker that owns the flow, or -1. `self` has missed already and is skipped. */
 static int owner_of(const struct sl_handover_hub *h, const struct sl_flow_key *key, unsigned self)
 {
 	uint64_t hash = sl_flow_hash_key(&h->key, key);
@@ -270,7 +272,7 @@ void sl_handover_cookie_sent(struct sl_net *n, uint64_t until_ns)
 	uint64_t old = atomic_load_explicit(shared, memory_order_relaxed);
 
 	until_ns += COOKIE_GRAIN_NS;
-	/* Who loses the exchange lost it to a time as good. */
+	/* A lost exchange means that another worker has set a similar time. */
 	if (until_ns >= old + COOKIE_GRAIN_NS)
 		atomic_compare_exchange_strong_explicit(shared, &old, until_ns,
 							memory_order_relaxed, memory_order_relaxed);
@@ -312,7 +314,7 @@ static void fill_slot(struct handover_slot *s, const struct sl_net *n, const str
 	memcpy((uint8_t *)s + SLOT_HEADER, base + f->l2_off, (size_t)(s->end_off - s->l2_off));
 }
 
-/* Tells the owner, and wakes it if it sleeps; the fence orders this after the ring's head. */
+/* Notifies the owner, and wakes it if it sleeps. The fence orders this after the ring's head. */
 static void notify(struct sl_handover *owner, unsigned giver)
 {
 	const uint64_t one = 1;
@@ -328,7 +330,7 @@ static void notify(struct sl_handover *owner, unsigned giver)
 	}
 }
 
-/* A copy to that worker; false: so many are under way already. */
+/* Copies the frame to that worker. Returns false if `most` frames are under way already. */
 static bool push(struct sl_net *n, unsigned to, const struct sl_frame *f, uint8_t protocol,
 		 uint32_t most)
 {
@@ -413,7 +415,7 @@ static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *
 	return f;
 }
 
-/* Up to a burst from one giver. Returns the frames taken; *more when the ring has others. */
+/* Takes up to a burst from one sender. Returns the number of frames; *more: others are left. */
 static unsigned drain_ring(struct sl_net *n, unsigned giver, bool *more)
 {
 	struct sl_handover_hub *h = n->handover->hub;
@@ -448,7 +450,10 @@ unsigned sl_handover_poll(struct sl_net *n)
 	if (!self || !atomic_load_explicit(&self->filled, memory_order_relaxed))
 		return 0;
 	bits = atomic_exchange(&self->filled, 0);
-	/* Orders the exchange before the loads of the rings' heads; pairs with the fence in notify(). */
+	/*
+	 * Orders the exchange before the loads of the rings' heads; pairs with the fence in
+	 * notify().
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	while (bits) {
 		unsigned giver = (unsigned)__builtin_ctz(bits);
@@ -472,7 +477,10 @@ void sl_handover_arm(struct sl_net *n)
 	if (!n->handover)
 		return;
 	atomic_store(&n->handover->armed, 1);
-	/* Orders the store before the next poll's load of `filled`; pairs with the fence in notify(). */
+	/*
+	 * Orders the store before the next poll's load of `filled`; pairs with the fence in
+	 * notify().
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -483,8 +491,10 @@ void sl_handover_disarm(struct sl_net *n)
 	if (!n->handover)
 		return;
 	atomic_store(&n->handover->armed, 0);
-	/* Always: a giver that has cleared `armed` may write late, and the fd must not stay
-	 * readable. */
+	/*
+	 * Always: a sender that has cleared `armed` may write late, and the fd must not stay
+	 * readable.
+	 */
 	if (read(n->handover->fd, &cnt, sizeof(cnt)) < 0)
 		return;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ICMP errors about packets of ours: structural checks here, those against the state of the flow
- * (RFC 5927) in tcp. Echo and all else is the kernel's.
+ * ICMP errors about our packets: structural checks here, checks against the flow's state (RFC 5927)
+ * in tcp. The kernel handles echo and all else.
  */
 #include "net/flow_table.h"
 #include "net/handover.h"
@@ -13,14 +13,14 @@ enum {
 	MIN_MTU6 = 1280, /* RFC 8200 5 */
 };
 
-/* What an ICMP error means to the flow that it quotes. */
+/* Meaning of an ICMP error for the quoted flow. */
 struct meaning {
 	uint32_t mtu; /* 0: not about size */
 	bool hard;
 	bool plausible;
 };
 
-/* RFC 1191 7.1: a router that does not tell the MTU has one of these. */
+/* RFC 1191 7.1: plateaus for routers that do not tell the MTU. */
 static uint32_t plateau_below(uint32_t len)
 {
 	static const uint16_t plateaus[] = {32000, 17914, 8166, 4352, 2002,
@@ -44,7 +44,8 @@ static struct meaning meaning4(const struct sl_icmp_hdr *h, const struct sl_icmp
 		if (m.mtu == 0)
 			m.mtu = plateau_below(q->ip_len);
 		/*
-		 * Not compared with the quoted length, which some rewrite: the flow knows better.
+		 * The quoted length is not compared: some devices rewrite it, and the flow knows
+		 * better.
 		 */
 		m.plausible = m.mtu >= MIN_MTU4;
 		return m;
@@ -65,7 +66,7 @@ static struct meaning meaning6(const struct sl_icmp_hdr *h)
 	return m;
 }
 
-/* A usable error: right checksum, and quotes a TCP or UDP packet of the address that got it. */
+/* Accepts an error with a correct checksum that quotes a TCP or UDP packet of its receiver. */
 static bool parse_error(const struct sl_net *n, const struct sl_frame *f,
 			const struct sl_icmp_hdr **hdr, struct sl_icmp_quote *q)
 {
@@ -89,7 +90,7 @@ static bool parse_error(const struct sl_net *n, const struct sl_frame *f,
 	       sl_icmp6_quote(quoted, quoted_len, q) == 0 && memcmp(q->src, ip->dst, 16) == 0;
 }
 
-/* Where the quoted transport header starts; NULL if not where packets of ours have it. */
+/* Returns the quoted transport header; NULL if our packets do not have it there. */
 static const uint8_t *quoted_l4(const uint8_t *quoted, const struct sl_icmp_quote *q)
 {
 	if (q->family == 4)
@@ -137,7 +138,7 @@ void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol)
 		if (sl_handover_give(n, f, &key, protocol))
 			return;
 	}
-	/* Nobody owns datagrams; whoever has sent that one remembers it. */
+	/* Datagrams have no owner; the worker that sent this one remembers it. */
 	if (m.mtu && q.protocol == SL_IP_PROTO_UDP)
 		sl_handover_tell(n, f, protocol);
 	to->icmp_error(to->ctx, quoted, l4, m.mtu, m.hard);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's Ethernet and IP: packets in from its ports to tcp and udp, and out again.
+ * Ethernet and IP of a worker: packets from its ports to tcp and udp, and back.
  *
  *   sl_net_input: frames -> eth_rx -> ip_rx -> { tcp_input, udp_input, icmp }
  *   sl_net_tx:    tcp, udp -> one pending burst per port -> sl_net_flush -> port
  *
- * Time stands still within a burst: net->now_ns is set once by sl_net_input() or sl_net_set_now().
+ * Time stands still within a burst: sl_net_input() or sl_net_set_now() sets net->now_ns once.
  */
 #ifndef SL_NET_NET_H
 #define SL_NET_NET_H
@@ -29,49 +29,46 @@ struct sl_handover;
 struct sl_flow_key;
 struct sl_flow_table;
 
-/* A served address. Key equality as in sl_listener_key; an address of zeros: any of its family. */
+/*
+ * A served address. Key equality as in sl_listener_key; an address of zeros matches any of its
+ * family.
+ */
 struct sl_net_listener {
 	struct sl_addr at;
 	uint8_t protocol;
-	uint16_t listener; /* index in the configuration, told to the application */
+	uint16_t listener; /* index in the configuration, passed to the application */
 };
 
-/* What tcp and udp plug in; net does not know them otherwise. */
+/* Interface of tcp and udp to net. */
 struct sl_l4 {
 	void *ctx;
 	/*
 	 * Takes the frame: state RX, data at the L4 header, len to the end of the IP packet,
-	 * family, l2_off, l3_off and flags set. Source and destination addresses are checked. key:
-	 * the packet's flow, with ports of zero when len has no room for any; NULL where there are
-	 * no flows.
+	 * addresses checked. key: the flow, with ports of zero if len has no room for them; NULL
+	 * without `flows`.
 	 */
 	void (*input)(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
 	/*
-	 * Where the flows stand: for all frames of a burst, before input is called for the first of
-	 * them, key and f->flow_hash are made, once for whoever needs them, and their buckets are
-	 * prefetched. NULL: nothing of it is done.
+	 * Flow table: keys and f->flow_hash of a burst are computed, and buckets prefetched, before
+	 * input is called. May be NULL.
 	 */
 	const struct sl_flow_table *flows;
 	/*
-	 * An ICMP error whose checksum and embedded header are checked (a packet that the receiver
-	 * of the error may have sent): mtu > 0 for too-big, else unreachable, hard when of the kind
-	 * that RFC 1122 lets abort an opening connection. ip_header: the embedded one; l4: at least
-	 * the first 8 bytes behind it. May be NULL.
+	 * An ICMP error with a correct checksum that quotes a packet of its receiver. mtu > 0: too
+	 * big; else unreachable. hard: may abort an opening connection (RFC 1122). l4: at least 8
+	 * bytes. May be NULL.
 	 */
 	void (*icmp_error)(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 			   bool hard);
 };
 
-/* In flags of received frames. */
+/* Flags of received frames. */
 enum sl_net_flags {
 	SL_NET_HANDED_OVER = 1,  /* came from another worker: must not be handed over again */
 	SL_NET_PORT_UNKNOWN = 2, /* and by an interface of which this worker has no port */
 };
 
-/*
- * How packets reach a peer, which is back the way its packets came: everything but lengths and L4.
- * Plain data, may be kept and copied.
- */
+/* Path to a peer: all but lengths and L4. Plain data, may be copied. */
 struct sl_net_path {
 	uint8_t local[16], remote[16]; /* IPv4: first four bytes, the rest zero */
 	uint8_t local_mac[6];
@@ -85,7 +82,7 @@ struct sl_net_path {
 };
 _Static_assert(sizeof(struct sl_net_path) == 52, "kept per connection");
 
-/* Its ends, with the ports that only L4 knows. */
+/* Ends of a path, with ports that only L4 knows. */
 static inline struct sl_addr sl_net_local(const struct sl_net_path *path, uint16_t port_be)
 {
 	return sl_addr_of(path->family, path->local, port_be);
@@ -129,29 +126,32 @@ static inline void sl_net_drop(struct sl_net *n, enum sl_drop why)
 	n->drops[why]++;
 }
 
-/* Counts and gives the frame back. */
+/* Counts the drop and frees the frame. */
 static inline void sl_net_drop_frame(struct sl_net *n, struct sl_frame *f, enum sl_drop why)
 {
 	n->drops[why]++;
 	sl_frame_put(n->umem, f);
 }
 
-/* hash_key is the same in all nets of the process. Returns 0 or -errno. */
+/* hash_key is the same in all nets of a process. Returns 0 or -errno. */
 int sl_net_init(struct sl_net *n, struct sl_umem *umem);
-/* The port's index must be the next free one, and its umem the net's. Returns 0 or -EINVAL. */
+/*
+ * Adds a port, whose index must be the next free one and whose umem must be the net's. Returns 0 or
+ * -EINVAL.
+ */
 int sl_net_add_port(struct sl_net *n, struct sl_port *p);
-/* Copies them, in place of those before; at most SL_MAX_LISTENERS. Returns 0 or -errno. */
+/* Replaces the listeners by copies of these, at most SL_MAX_LISTENERS. Returns 0 or -errno. */
 int sl_net_set_listeners(struct sl_net *n, const struct sl_net_listener *l, uint32_t cnt);
-/* Frees what is still queued for transmission; ports stay open. */
+/* Frees queued frames; ports stay open. */
 void sl_net_fini(struct sl_net *n);
 
-/* Listener index for a local address, or -1; an exact address wins over any. */
+/* Returns the listener index for a local address, or -1. An exact address wins over any. */
 int sl_net_find_listener(const struct sl_net *n, uint8_t family, const uint8_t *addr,
 			 uint16_t port_be, uint8_t protocol);
-/* True if any listener has that address (for RST to closed ports). */
+/* Returns true if any listener has that address (for RSTs from closed ports). */
 bool sl_net_serves(const struct sl_net *n, uint8_t family, const uint8_t *addr);
 
-/* Takes the frames; n->now_ns = now_ns. */
+/* Takes the frames; sets n->now_ns. */
 void sl_net_input(struct sl_net *n, struct sl_frame **frames, unsigned cnt, uint64_t now_ns);
 
 static inline void sl_net_set_now(struct sl_net *n, uint64_t now_ns)
@@ -159,13 +159,13 @@ static inline void sl_net_set_now(struct sl_net *n, uint64_t now_ns)
 	n->now_ns = now_ns;
 }
 
-/* The IP header of a received frame. */
+/* Returns the IP header of a received frame. */
 static inline const uint8_t *sl_net_l3(const struct sl_net *n, const struct sl_frame *f)
 {
 	return sl_frame_base(n->umem, f) + f->l3_off;
 }
 
-/* Local and remote as seen from here: the destination and the source of what was received. */
+/* Local: destination of the received frame; remote: its source. */
 static inline void sl_net_addresses(const struct sl_net *n, const struct sl_frame *f,
 				    uint8_t *local, uint8_t *remote)
 {
@@ -183,7 +183,7 @@ static inline void sl_net_addresses(const struct sl_net *n, const struct sl_fram
 	memcpy(remote, v6->src, 16);
 }
 
-/* The way back to the sender of a received frame. */
+/* Fills the path back to the sender of a received frame. */
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
 
@@ -224,13 +224,13 @@ bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct s
 void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl_flow_key *key);
 
 /*
- * Whether the L4 checksum at csum_off of a received frame is right. On a port with partial_csum the
- * bare pseudo-header sum is right as well: a local sender has left the rest to its device.
+ * Checks the L4 checksum at csum_off. A port with partial_csum also accepts the bare pseudo-header
+ * sum of a local sender.
  */
 bool sl_net_l4_csum_ok(const struct sl_net *n, const struct sl_frame *f, uint8_t protocol,
 		       uint16_t csum_off);
 
-/* The sum over the pseudo-header of what goes out that way; len: of the L4 packet. */
+/* Returns the sum over the pseudo-header of an outgoing packet; len: of the L4 packet. */
 static inline uint64_t sl_net_pseudo_sum(const struct sl_net_path *path, uint8_t protocol,
 					 uint32_t len)
 {
@@ -243,28 +243,27 @@ static inline uint64_t sl_net_pseudo_sum(const struct sl_net_path *path, uint8_t
 	return sl_csum_pseudo4(src_be, dst_be, protocol, len);
 }
 
-/* The value for the checksum field of an outgoing L4 packet whose field is zero now. */
+/* Returns the checksum of an outgoing L4 packet whose checksum field is zero. */
 uint16_t sl_net_l4_csum(const struct sl_net_path *path, uint8_t protocol, const void *l4,
 			size_t len);
 
-/* Bytes of Ethernet and IP header in front of L4. */
+/* Returns the length of the Ethernet and IP headers. */
 static inline size_t sl_net_header_len(const struct sl_net_path *path)
 {
 	return 14u + 4u * path->vlan_cnt + (path->family == 4 ? 20u : 40u);
 }
 
 /*
- * Puts IP and Ethernet header in front of an L4 packet (data, len) and queues it as sl_net_tx()
- * does. The packet must fit the MTU; there must be sl_net_header_len() bytes in front of data.
+ * Prepends IP and Ethernet headers to an L4 packet (data, len) and queues it like sl_net_tx().
+ * Needs sl_net_header_len() bytes in front of data; must fit the MTU.
  */
 bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path,
 		 uint8_t protocol);
 
 /*
- * Queues one complete Ethernet frame (state HELD, TX or UNACKED; TX from now on) on port f->port.
- * With retain the frame stays the caller's (state TX until completion, then UNACKED), else it is
- * freed after transmission. Returns false when the ring is full: counted, the frame stays with the
- * caller as UNACKED if retained and is freed otherwise.
+ * Queues a complete Ethernet frame (HELD, TX or UNACKED; TX from now on) on port f->port. A frame
+ * with retain stays the caller's and becomes UNACKED; others are freed after transmission. Returns
+ * false if the ring is full: counted, and the frame is UNACKED or freed.
  */
 bool sl_net_tx(struct sl_net *n, struct sl_frame *f);
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a packet says of its way: the way back, and the sums that cover it. */
+/* The path back to the sender of a packet, and the checksums that cover it. */
 #include "net/net.h"
 #include "base/clock.h"
 #include "wire/csum.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets in. Read from the bottom: sl_net_input -> classify (eth_rx, ip4_rx, ip6_rx) ->
- * sl_net_deliver: find_flows -> tcp, udp or ICMP. Each step drops and counts what it refuses.
+ * Input of packets: sl_net_input -> classify (eth_rx, ip4_rx, ip6_rx) -> sl_net_deliver: find_flows
+ * -> tcp, udp or ICMP. Each step drops and counts what it refuses.
  */
 #include "base/cpu.h"
 #include "net/flow_table.h"
@@ -19,8 +19,8 @@ static int drop(struct sl_net *n, struct sl_frame *f, enum sl_drop why)
 }
 
 /*
- * Replies go to the source MAC, so it must be one of somebody else. Nothing that is sent to a group
- * is for TCP, and answering datagrams to a group would multiply them (RFC 1122 3.2.2, 4.2.3.10).
+ * Replies go to the source MAC, so it must be another host's. TCP is never sent to a group, and
+ * answers to datagrams for a group would multiply them (RFC 1122 3.2.2, 4.2.3.10).
  */
 static bool addresses_ok(const struct sl_eth_hdr *h, const uint8_t *own_mac)
 {
@@ -30,7 +30,7 @@ static bool addresses_ok(const struct sl_eth_hdr *h, const uint8_t *own_mac)
 	       memcmp(h->src, zero, SL_ETH_ALEN) != 0 && memcmp(h->src, own_mac, SL_ETH_ALEN) != 0;
 }
 
-/* f->data at the Ethernet header; moves it to the IP header. EtherType, or DROPPED. */
+/* Moves f->data from the Ethernet header to the IP header. Returns the EtherType, or DROPPED. */
 static int eth_rx(struct sl_net *n, struct sl_frame *f)
 {
 	struct sl_eth_view v;
@@ -67,7 +67,7 @@ static void enter_l4(struct sl_frame *f, uint8_t family, uint16_t hdr_len, uint1
 	f->len = payload_len;
 }
 
-/* f->data at the IP header; moves it to L4. Protocol, or DROPPED. */
+/* Moves f->data from the IP header to L4. Returns the protocol, or DROPPED. */
 static int ip4_rx(struct sl_net *n, struct sl_frame *f)
 {
 	struct sl_ip4_view v;
@@ -79,7 +79,7 @@ static int ip4_rx(struct sl_net *n, struct sl_frame *f)
 		return drop(n, f, SL_DROP_IP_CHECKSUM);
 	if (v.fragment)
 		return drop(n, f, SL_DROP_IP_FRAGMENT);
-	/* "ours": a packet from its own destination would make the stack talk to itself. */
+	/* A packet from its own destination would make the stack talk to itself. */
 	if (sl_ip4_src_invalid(v.hdr->src_be) || v.hdr->src_be == v.hdr->dst_be)
 		return drop(n, f, SL_DROP_IP_SOURCE);
 	if (v.protocol != SL_IP_PROTO_TCP && v.protocol != SL_IP_PROTO_UDP &&
@@ -114,7 +114,7 @@ static int ip6_rx(struct sl_net *n, struct sl_frame *f)
 	return v.protocol;
 }
 
-/* NULL: ICMP, which is net's own. */
+/* NULL: ICMP, which net handles. */
 static const struct sl_l4 *l4_of(const struct sl_net *n, uint8_t protocol)
 {
 	if (protocol == SL_IP_PROTO_TCP)
@@ -134,7 +134,7 @@ void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl
 	memset(key->pad, 0, sizeof(key->pad));
 }
 
-/* Whose packets they are, and what of it the look-ups will need. */
+/* Computes the flows of a burst, and prefetches for their look-ups. */
 static void find_flows(const struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		       struct sl_flow_key *keys, unsigned cnt)
 {
@@ -168,7 +168,7 @@ void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *p
 	}
 }
 
-/* Keeps the frames that pass the checks, with their protocols, in order. Returns how many. */
+/* Keeps the frames that pass the checks, and their protocols, in order. Returns their number. */
 static unsigned classify(struct sl_net *n, struct sl_frame **frames, unsigned cnt,
 			 struct sl_frame **kept, uint8_t *protocols)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps that a received packet takes inside net, beyond the file that it came in by.
+ * Steps of a received packet that other files of net call.
  *
  *   rx.c, handover.c -> sl_net_deliver -> { tcp, udp, sl_net_icmp_rx -> tcp, udp }
  */
@@ -9,12 +9,12 @@
 
 #include "net/net.h"
 
-/* f->data at the ICMP header; takes the frame. */
+/* Takes the frame, with f->data at the ICMP header. */
 void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol);
 
 /*
- * Hands checked packets, SL_BURST at most, to L4 or ICMP: protocols[i] is that of frames[i]; takes
- * the frames.
+ * Takes checked packets, at most SL_BURST, and passes them to L4 or ICMP; protocols[i] is that of
+ * frames[i].
  */
 void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		    unsigned cnt);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets out: headers in front, and a burst that waits for each port. Read from the bottom:
- * sl_net_flush, sl_net_send -> push_ip -> push_eth -> sl_net_tx.
+ * Output of packets: headers and a pending burst per port. sl_net_send -> push_ip -> push_eth ->
+ * sl_net_tx; sl_net_flush.
  */
 #include "net/net.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
 #include "wire/ip4.h"
 
-/* What the port does not take stays pending, in order. */
+/* Frames that the port does not take stay pending, in order. */
 static void push_pending(struct sl_net *n, unsigned port)
 {
 	struct sl_port *p = n->ports[port];

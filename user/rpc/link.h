@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One end of a channel, for gateway and backend alike: messages over a transport.
+ * One end of a channel, for gateway and backend: messages over a transport.
  *
  *   out: sl_link_send -> send queue (classes, slices) -> transport.post
  *   in:  transport.poll -> checks -> readers (one per message under way) -> ops->part
  *
- * Control messages (PING, PONG, CANCEL, WINDOW, GOAWAY, READY) are flags and short lists of the
- * link and precede the queue. After an error (sl_link_poll() returns a negative value) the link
- * stops. The owner takes what was not sent with sl_link_unsent(), then calls sl_link_fini().
+ * Control messages precede the queue. After an error (sl_link_poll() < 0) the link stops: take the
+ * rest with sl_link_unsent(), then call sl_link_fini().
  *
  * Callbacks may call sl_link_send() and sl_link_cancel(), but not poll, flush or fini.
  */
@@ -20,37 +19,32 @@
 #include "rpc/transport.h"
 
 enum { SL_LINK_POLL = 16 };
-/*
- * A class is active for this time after its last message: messages of others are cut for it.
- * (start)
- */
+/* A class is active for this time after its last message (start value). */
 enum { SL_LINK_QUIET_NS = 100000000 };
 
 struct sl_link_ops {
 	sl_part_fn *part;
-	/* All parts of a message were passed on; `h` is its first header. May be NULL. */
+	/* All parts were passed on; `h`: the first header. May be NULL. */
 	void (*message)(void *ctx, const struct sl_rpc_header *h);
-	/* The transport is done with the bytes; the send belongs to its owner again. */
+	/* The transport does not read the bytes any more; the owner has `s` back. */
 	void (*sent)(void *ctx, struct sl_send *s);
 	void (*cancel)(void *ctx, uint64_t id);
-	/* The peer accepts so many more bytes of this request or reply. */
+	/* The peer accepts so many more bytes. */
 	void (*window)(void *ctx, uint64_t id, uint32_t bytes);
-	/*
-	 * Moves up to max grants of credit from the owner's list to `to`, if windows_due was set.
-	 */
+	/* Moves up to max grants of credit to `to`, if windows_due was set. */
 	unsigned (*grants)(void *ctx, struct sl_rpc_window *to, unsigned max);
-	void (*goaway)(void *ctx, bool stays); /* stays: the backend is not ready for now */
+	void (*goaway)(void *ctx, bool stays); /* stays: not ready for now */
 	void (*ready)(void *ctx);
 	/*
-	 * A migration has ended; the owner closes `t`. moved_on: `t` is the former transport, and
-	 * all of it was received. Else `t` is the next transport, and the peer has not followed.
+	 * A migration has ended; the owner closes `t`: the former transport, or (moved_on false) the
+	 * next one.
 	 */
 	void (*retired)(void *ctx, struct sl_transport *t, bool moved_on);
-	/* Debug builds only; may be NULL: a post reads these bytes now. */
+	/* Debug builds; may be NULL: a post reads these bytes. */
 	void (*reads)(void *ctx, const struct sl_span *spans, unsigned cnt);
 };
 
-/* State of this end that the peer hears of. UNREADY: no new requests for now. ENDS: no more. */
+/* State of this end for the peer. UNREADY: no new requests for now. ENDS: no more. */
 enum sl_away { SL_AWAY_NOT, SL_AWAY_UNREADY, SL_AWAY_ENDS };
 
 struct sl_link_stats {
@@ -58,25 +52,25 @@ struct sl_link_stats {
 	uint64_t stalls;
 };
 
-/* State of a migration: what `second` is (migrate.c). */
+/* State of a migration, which tells what `second` is. */
 enum sl_link_move {
 	SL_MOVE_NONE,    /* there is none */
 	SL_MOVE_OFFERED, /* the next transport, not used yet */
-	SL_MOVE_HALF,    /* the transport for input, while `t` takes the output */
-	SL_MOVE_RETIRED, /* the former transport: only its end is awaited */
+	SL_MOVE_HALF,    /* takes the input, `t` the output */
+	SL_MOVE_RETIRED, /* the former transport, until its end */
 };
 
-/* Tells whether the peer is still there (keepalive.c). */
+/* See keepalive.c. */
 struct sl_keepalive {
 	uint64_t silence_ns,
-		/* set by the owner: silence before the first PING, time between two PINGs */
+		/* set by the owner: silence before a PING, time between two */
 		interval_ns;
 	uint64_t next_ns;   /* next check */
 	uint64_t pinged_ns; /* when the last PING was due */
-	uint32_t pings;     /* PINGs since the peer was last heard */
+	uint32_t pings;     /* PINGs since the peer was heard */
 };
 
-/* Ids of cancelled requests for one CANCEL message. */
+/* Ids for one CANCEL message. */
 struct sl_link_cancels;
 
 struct sl_link {
@@ -84,67 +78,61 @@ struct sl_link {
 	enum sl_link_move move;
 	bool probed_ok;                   /* OFFERED: the peer was heard on the next transport */
 	bool move_due;                    /* MIGRATE must be sent on t */
-	uint64_t move_until_ns;           /* end of the current step */
-	struct sl_list retired_in_flight; /* sends whose bytes the former transport still reads */
+	uint64_t move_until_ns;           /* deadline of the current step */
+	struct sl_list retired_in_flight; /* sends that the former transport still reads */
 	const struct sl_link_ops *ops;
 	void *ctx;
 	struct sl_capped_alloc *mem;
 	struct sl_reassembly_scratch *scratch;
 	struct sl_tx_ports *tx_ports;
-	/* REQUEST or RESPONSE: what this end receives; the other is a protocol error */
+	/* REQUEST or RESPONSE: what this end receives */
 	enum sl_rpc_type takes;
 	int error;
 	struct sl_sendq q;
-	/* posted sends whose bytes a transport without `copies` still reads */
+	/* posted sends, which a transport without `copies` still reads */
 	struct sl_list in_flight;
 	uint64_t next_id;    /* number of the last message */
 	uint64_t generation; /* high 16 bits of our ids: boot epoch */
 	uint64_t peer_generation;
-	/* control messages that are due */
 	bool pong_due, ping_due;
-	/* the peer learns of the connection by its first message: a PING, if no other is sent */
+	/* the peer learns of the connection by its first message: send a PING, if nothing else */
 	bool unheard;
 	uint8_t away, said_away; /* enum sl_away; GOAWAY or READY is due where they differ */
-	bool windows_due;        /* the owner may have more grants than `windows` */
+	bool windows_due;        /* the owner may have more than `windows` */
 	uint64_t pong_id, ping_id;
 	struct sl_link_cancels *cancels, *last_cancels;
 	uint32_t window_cnt;
 	struct sl_rpc_window windows[SL_RPC_MAX_WINDOWS];
-	uint64_t last_rx_ns; /* when the peer was last heard */
+	uint64_t last_rx_ns;
 	struct sl_keepalive alive;
 	uint64_t now_ns;
-	bool cut;                   /* the pump stopped at its limit, with more to post */
-	struct sl_tx_port_link out; /* this link's share of the posted bytes */
+	bool cut;                   /* the pump stopped at its limit */
+	struct sl_tx_port_link out; /* share of the port's posted bytes */
 	struct sl_link_stats stats;
-	uint32_t reassembling; /* readers in the middle of a message */
+	uint32_t reassembling; /* readers within a message */
 	struct sl_reassembler reassemblers[SL_RPC_MAX_INTERLEAVE];
 };
 
-/*
- * Initialises the link; the caller has set ops, ctx and other members. The link owns `t` from now
- * on.
- */
+/* Initialises the link, after the caller has set ops, ctx and so on. Owns `t` from now on. */
 void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bool one_class);
 /* Frees partial messages and closes the transports. */
 void sl_link_fini(struct sl_link *l);
 
 /*
- * Queues a message and posts what may go. The caller sets version_type and count of the header,
- * spans and total; the link sets the id. ops->sent returns `s`, possibly before this function ends.
+ * Queues a message and posts what may go. The caller sets version_type, count, spans and total.
+ * ops->sent returns `s`, possibly at once.
  */
 void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns);
-/*
- * Removes a message of which nothing was posted; the peer never hears of it. ops->sent returns `s`.
- */
+/* Removes a message of which nothing was posted. ops->sent returns `s`. */
 void sl_link_withdraw(struct sl_link *l, struct sl_send *s);
 /*
- * Cancels a request of this end. `s`: its message, if ops->sent has not returned it; else NULL. If
- * nothing of `s` was posted and all of its requests are cancelled, `s` is withdrawn. Otherwise a
- * CANCEL follows the message: without it the request would stay open at the peer.
+ * Cancels a request of this end. `s`: its message, unless ops->sent has returned it; may be NULL.
+ * `s` is withdrawn if nothing of it was posted and all its requests are cancelled. Otherwise CANCEL
+ * follows it.
  */
 void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *s);
 
-/* Joins the posted bytes of the port that `t` uses. */
+/* Joins the posted bytes of the port of `t`. */
 static inline void sl_link_join(struct sl_link *l)
 {
 	const struct sl_transport *t = l->t;
@@ -154,16 +142,15 @@ static inline void sl_link_join(struct sl_link *l)
 			t->port && far < ring ? far : ring);
 }
 
-/* Returns the number of messages taken, or a negative errno if the link is broken. */
+/* Returns the number of messages, or -errno: the link is broken. */
 int sl_link_poll(struct sl_link *l, uint64_t now_ns);
 /* Posts what may go, with one doorbell. */
 void sl_link_flush(struct sl_link *l, uint64_t now_ns);
 /*
- * Sends PINGs to a silent peer; called from time to time. Sets `error` after three unanswered PINGs
- * and at least dead_after_ns of silence.
+ * Sends PINGs to a silent peer. Sets `error` after three unanswered ones and at least dead_after_ns.
  */
 void sl_link_keep_alive(struct sl_link *l, uint64_t dead_after_ns, uint64_t now_ns);
-/* Event mode. Returns false if there is something to do now. */
+/* Event mode. Returns false if something is to be done now. */
 bool sl_link_arm(struct sl_link *l);
 /* Ends the event mode. */
 static inline void sl_link_disarm(struct sl_link *l)
@@ -172,7 +159,7 @@ static inline void sl_link_disarm(struct sl_link *l)
 	if (l->second)
 		l->second->ops->disarm(l->second);
 }
-/* Returns when the link must be polled at the latest. */
+/* Asks the kernel about the peer. */
 static inline uint64_t sl_link_next_ns(const struct sl_link *l)
 {
 	return l->move ? l->move_until_ns : UINT64_MAX;
@@ -181,14 +168,13 @@ static inline uint64_t sl_link_next_ns(const struct sl_link *l)
 void sl_link_check(struct sl_link *l);
 
 /*
- * Migrates the link, with all that is under way, to transport `t`. A gateway's link begins; a
- * backend's link waits for it. ops->retired follows for the transport that is given up. Returns 0 and
- * owns `t`, or -EPROTO (another peer), -EBUSY (broken, or migrating already), or the error of
+ * Migrates the link, with all that is under way, to `t`. A gateway begins; a backend waits for it.
+ * ops->retired follows. Returns 0 and owns `t`, -EPROTO (another peer), -EBUSY, or the error of
  * post().
  */
 int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns);
 
-/* Returns true if something waits to be posted, is under way, or has failed. */
+/* Returns true if something is queued, under way, or wrong. */
 static inline bool sl_link_has_work(const struct sl_link *l)
 {
 	return l->error || l->move || (l->out.o->port && l->out.counted) || l->q.cnt ||
@@ -196,10 +182,10 @@ static inline bool sl_link_has_work(const struct sl_link *l)
 	       l->pong_due || l->ping_due || l->unheard || l->away != l->said_away;
 }
 
-/* Removes and returns a send that is queued or in flight, after an error; NULL: no more. */
+/* Removes and returns the next queued or posted send, after an error; NULL: none. */
 struct sl_send *sl_link_unsent(struct sl_link *l);
 
-/* Returns true if everything has left: closing the link loses nothing. */
+/* Returns true if everything has left. */
 static inline bool sl_link_idle(const struct sl_link *l)
 {
 	return !l->move && !l->q.cnt && sl_list_empty(&l->in_flight) &&

@@ -42,8 +42,8 @@ struct sl_pending {
 	struct sl_list window; /* in the channel's `windows`, or unlinked */
 	struct sl_list parts;  /* parts of a stream that have not left */
 	uint32_t due;          /* credit to be granted */
-	uint32_t credit;       /* what the peer may still send, `due` included */
-	uint32_t rest;         /* bytes that the peer may still send, `due` included */
+	uint32_t credit;       /* bytes that the peer may still send, `due` included */
+	uint32_t rest;         /* bytes to come of the reply's current message */
 	uint8_t flags;         /* of that message */
 	bool stream, open;     /* the request is a stream, and not complete */
 	bool expects;          /* a GO_ON may come */

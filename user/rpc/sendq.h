@@ -6,16 +6,15 @@
  *   latency, normal,   deficit round robin by bytes, 8 : 4 : 1; inside a class the earliest
  *   bulk               deadline first, then order of arrival, those without one last
  *
- * Clients choose deadlines, and a backend that takes nothing fills the queue. Insertion therefore
- * looks at the last SL_SENDQ_LOOK_BACK messages only.
+ * Insertion looks at the last SL_SENDQ_LOOK_BACK messages only: clients choose deadlines, and a
+ * backend may take nothing.
  *
  * Posted bytes cannot be overtaken. While a more urgent class is active, posted bytes are capped at
- * what the link moves in SL_SENDQ_CAP_NS. A slice is a quarter of the cap, but at least slice_min.
- * Otherwise a slice is SL_SENDQ_WHOLE, and a ring of the usual size may be full. The first urgent
- * message after a pause waits for that.
+ * what the link moves in SL_SENDQ_CAP_NS. A slice is a quarter of that, but at least slice_min.
+ * Otherwise a slice is SL_SENDQ_WHOLE, and a ring may be full.
  *
  * A slow or distant link, or an end that sleeps or computes, needs a higher cap, which dql.h
- * learns. Links of one port delay each other: their cap stays below sl_sendq_far().
+ * learns. The cap of a shared port stays below sl_sendq_far().
  *
  * one_class: one list in order of arrival, without slices or cap.
  */
@@ -30,7 +29,7 @@ enum {
 	SL_SENDQ_CAP_NS = 10000,
 	SL_SENDQ_FAR_NS = 100000, /* round trip */
 	SL_SENDQ_CAP_MAX = 2 << 20,
-	SL_SENDQ_WHOLE = 1 << 20, /* (start) */
+	SL_SENDQ_WHOLE = 1 << 20, /* start value */
 	SL_SENDQ_WHOLES = 4,
 	SL_SENDQ_SLICE_MIN = 8 << 10,
 	SL_SENDQ_SLICE_UNIT = 4 << 10, /* slices are multiples: copies stay aligned */

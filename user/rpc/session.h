@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internals of the gateway's session: session.c (create, poll, sleep), channel.c (up, down, input)
- * and send.c (output).
+ * Internals of the session: session.c (create, poll, sleep), channel.c (up, down, input), send.c
+ * (output).
  *
  * A burst polls the channels that are awake: used since the last tick, with something due, or,
- * without a poll group, with requests outstanding. The others rest. They are armed, and wake when
- * their poll group has input for them, or at the next tick after their doorbell.
- *
- * A tick visits the channels that are awake, and some of the others in turn, for PINGs. The cost of
- * bursts and ticks depends on the activity, not on the number of backends.
+ * without a poll group, with requests outstanding. The others rest: armed, woken by their poll
+ * group or by the tick after their doorbell. A tick also visits some resting channels in turn, for
+ * PINGs. The cost depends on the activity, not on the number of backends.
  */
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H
@@ -33,13 +31,10 @@ enum {
 /* A queued part of a stream. */
 struct sl_stream_part {
 	struct sl_send send;
-	/* in the request's `parts`, until it has left or the request has ended */
-	struct sl_list of_request;
+	struct sl_list of_request; /* in the request's `parts` */
 };
 
-/*
- * Copy of the transport's figures at the last tick, for other threads: the transport may be gone.
- */
+/* Figures of the transport at the last tick, for other threads: it may be gone. */
 struct sl_channel_copy {
 	uint64_t silent_ns, doorbells, retransmitted, duplicates, bad_mac;
 	uint32_t slots, slots_free;
@@ -47,7 +42,7 @@ struct sl_channel_copy {
 
 struct sl_rpc_channel {
 	struct sl_list node;  /* in the session's `channels` */
-	struct sl_list awake; /* in the session's `awake`, or unlinked: it rests, or is DOWN */
+	struct sl_list awake; /* in the session's `awake`, or unlinked (resting, DOWN) */
 	bool used;            /* since the last tick */
 	struct sl_rpc *rpc;
 	char name[64];
@@ -55,8 +50,8 @@ struct sl_rpc_channel {
 	enum sl_rpc_state state;
 	bool port_down;      /* the port is down, as last reported to the owner */
 	bool leaving;        /* the owner drains it */
-	bool ends;           /* the peer drains it for good; else the peer may become ready again */
-	uint64_t drained_ns; /* draining, with nothing outstanding since then; 0: not so */
+	bool ends;           /* the peer drains it for good */
+	uint64_t drained_ns; /* draining with nothing outstanding since; 0: no */
 	struct sl_link link; /* valid unless DOWN */
 	struct sl_list requests, batches;
 	struct sl_list windows; /* requests with credit to be granted to the peer */
@@ -78,9 +73,9 @@ struct sl_rpc {
 	void *app;
 	struct sl_list channels, awake;
 	unsigned channel_cnt;
-	bool armed; /* the worker is about to sleep: channels that are awake are armed, too */
+	bool armed; /* about to sleep: channels that are awake are armed, too */
 	uint64_t next_ping_ns;
-	unsigned round;         /* channels that the ticks of the current round have passed */
+	unsigned round;         /* channels passed in the current round of ticks */
 	uint64_t round_ping_ns; /* earliest PING of these channels and of new ones */
 	struct sl_outstanding out;
 	struct sl_wheel wheel;
@@ -93,7 +88,7 @@ struct sl_rpc {
 	struct sl_tx_ports tx_ports;
 };
 
-/* Lets each burst poll the channel until nothing is going on. */
+/* Lets bursts poll the channel. */
 static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -131,8 +126,8 @@ void sl_channel_report_sent(struct sl_rpc_channel *ch);
 /* Removes a request from its channel and batch; the last one ends the batch. */
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p);
 /*
- * Removes a request whose reply is not wanted. The peer gets a CANCEL, unless the request is alone
- * in its message and nothing of that has left.
+ * Removes a request whose reply is not wanted. The peer gets a CANCEL, unless the request never
+ * left.
  */
 void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p);
 /* Debug builds: reports what happens to these bytes to their owner. */

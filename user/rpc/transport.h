@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interface between a link and the wire. Four transports implement it: shm (memfd rings, a Unix
- * socket as doorbell), verbs (RC queue pairs), ud (datagrams of a shared queue pair) and tcp (TLS
- * over kernel sockets). The gateway's session and the backend SDK use it through link.h; tests/rpc
- * runs one suite over all of them.
+ * Interface between a link and the wire. Implemented by shm (memfd rings), verbs (RC queue pairs),
+ * ud (datagrams of a shared queue pair) and tcp (TLS over kernel sockets). One suite in tests/rpc
+ * runs over all.
  *
- * A transport carries messages (header and body). Messages of up to slot_len bytes travel in slots.
- * Longer ones, with a body of at most bulk_max bytes, travel in the peer's bulk ring and take a
- * slot for the announcement; tcp sends them in line. The transport enforces both windows (the
- * peer's slots, its own send queue), fills in `consumed`, and handles CREDIT by itself.
+ * Messages of up to slot_len bytes travel in slots. Longer ones, with a body of at most bulk_max
+ * bytes, travel in the peer's bulk ring and take a slot for the announcement; tcp sends them in
+ * line. The transport enforces both windows (the peer's slots, its own send queue), fills in
+ * `consumed`, and handles CREDIT.
  *
- * Received bytes are lent to the caller until release(), in order. They must be released soon:
- * nothing behind a lent message is given back to the peer.
+ * Received bytes are lent until release(), in order. Nothing behind a lent message returns to the
+ * peer: release soon.
  */
 #ifndef SL_RPC_TRANSPORT_H
 #define SL_RPC_TRANSPORT_H
@@ -31,8 +30,8 @@ struct sl_transport;
 struct sl_poll_group;
 
 /*
- * A received message. The header is a private copy; its version, type and fragment_len are checked.
- * A hostile peer may change the body: copy what is parsed.
+ * A received message. The header is a private copy with checked version, type and fragment_len. A
+ * hostile peer may change the body: copy what is parsed.
  */
 struct sl_message {
 	struct sl_rpc_header header;
@@ -43,18 +42,16 @@ struct sl_message {
 struct sl_transport_ops {
 	const char *name;
 	/*
-	 * Posts one message: the header, then the spans (header->fragment_len bytes). Returns 0,
-	 * -EAGAIN (window full), -ENOTCONN, or the reason why the channel is broken, as poll()
-	 * does. A `cookie` other than 0 requests a completion from `sent`.
+	 * Posts a message: header, then spans (header->fragment_len bytes). Returns 0, -EAGAIN
+	 * (window full), -ENOTCONN, or the error of poll(). cookie: requests `sent`, unless 0.
 	 */
 	int (*post)(struct sl_transport *t, const struct sl_rpc_header *header,
 		    const struct sl_span *spans, unsigned span_cnt, uint64_t cookie);
-	/* Sends CREDIT that is due, and rings the doorbell for everything posted. */
+	/* Sends CREDIT that is due, rings the doorbell. */
 	void (*flush)(struct sl_transport *t);
 	/*
-	 * Returns up to max messages, without CREDIT, or a negative errno if the channel is broken.
-	 * -EPROTO: the peer broke the protocol. -ENOBUFS: it had no slot for what its window
-	 * allowed.
+	 * Returns up to max messages, without CREDIT, or -errno: the channel is broken. -EPROTO:
+	 * the peer broke the protocol. -ENOBUFS: it had no slot for what its window allowed.
 	 */
 	int (*poll)(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 	/* Gives the bytes of a message back. */
@@ -66,49 +63,48 @@ struct sl_transport_ops {
 	/* Updates posted_bytes. */
 	void (*progress)(struct sl_transport *t);
 	/*
-	 * Event mode: after arm() the fd becomes readable when a message arrives, with want_room
-	 * also when posted bytes complete. Returns false if that has happened already: poll again.
+	 * Event mode: the fd becomes readable when a message arrives, with want_room also when
+	 * posted bytes complete. Returns false if that has happened: poll again.
 	 */
 	bool (*arm)(struct sl_transport *t, bool want_room);
 	void (*disarm)(struct sl_transport *t);
 	/*
-	 * Asks the kernel whether the peer is alive. Called about every millisecond, and when the
-	 * fd has an event. Returns 0 or -errno.
+	 * Asks the kernel whether the peer is alive: about every millisecond, and after events.
+	 * Returns 0 or -errno.
 	 */
 	int (*check)(struct sl_transport *t);
-	/* Stops reading bytes that posts have lent. NULL where `copies` always holds. */
+	/* Stops reading lent bytes. NULL where `copies` always holds. */
 	void (*halt)(struct sl_transport *t);
 	/* Returns true if all posted bytes have reached the peer's host. NULL: always true. */
 	bool (*delivered)(const struct sl_transport *t);
-	/* Closes without blocking. Slow steps happen elsewhere, see sl_rpc_wait_closed(). */
+	/* Does not block: slow steps run elsewhere, see sl_rpc_wait_closed(). */
 	void (*close)(struct sl_transport *t);
 	/*
-	 * Joins the poll group of `owner`, which is identified by its pointer. Returns 0 or -errno.
-	 * NULL: the transport has an fd of its own.
+	 * Joins the poll group of `owner`. Returns 0 or -errno. NULL: the transport has an fd of
+	 * its own.
 	 */
 	int (*attach)(struct sl_transport *t, const void *owner);
 };
 
 struct sl_transport {
 	const struct sl_transport_ops *ops;
-	int fd;             /* watched for EPOLLIN */
-	bool copies;        /* post() has copied the bytes when it returns */
-	uint32_t slot_len;  /* bytes of header + body that fit a slot */
-	uint32_t bulk_max;  /* largest body of one message; at most a quarter of the ring */
-	uint32_t slice_min; /* shortest slice of a long body that is worth a message of its own */
-	uint32_t
-		spans_max; /* spans that one message reads in place; more are copied. 0: no limit */
-	uint64_t peer_epoch;  /* boot epoch of the peer, from its HELLO */
+	int fd;              /* watched for EPOLLIN */
+	bool copies;         /* post() has copied the bytes when it returns */
+	uint32_t slot_len;   /* bytes of header + body that fit a slot */
+	uint32_t bulk_max;   /* largest body of one message; at most a quarter of the ring */
+	uint32_t slice_min;  /* shortest slice that is worth a message */
+	uint32_t spans_max;  /* spans that a message reads in place; more are copied. 0: no limit */
+	uint64_t peer_epoch; /* boot epoch of the peer, from its HELLO */
 	uint16_t peer_worker; /* acceptor: worker of the gateway */
 	uint64_t link;        /* number of the link that the dialer chose */
 	bool resumes;         /* the link migrates to this transport (sl_link_migrate()) */
 	uint32_t number;      /* this end's number of a virtual connection; 0: none */
-	/* virtual connection: the peer owes an answer since then; 0: it owes none */
+	/* virtual connection: the peer has owed an answer since; 0: no */
 	uint64_t silent_ns;
-	_Atomic bool port_down; /* the port is down and nothing is posted; any thread may read it */
-	bool peer_busy;         /* set by the owner: the peer may be computing and slow to answer */
-	uint64_t rate_bps;      /* rate of the wire, for the cap of posted bytes */
-	uintptr_t port;         /* transports with the same value share a wire; 0: not shared */
+	_Atomic bool port_down; /* the port is down, nothing is posted; any thread */
+	bool peer_busy;         /* set by the owner: the peer may be computing */
+	uint64_t rate_bps;      /* for the cap of posted bytes */
+	uintptr_t port;         /* same value: same wire; 0: not shared */
 	uint32_t posted_bytes;  /* posted, not yet completed */
 	uint64_t doorbells;
 	/* Datagrams: retransmitted, received twice, with a bad MAC. */
@@ -116,7 +112,7 @@ struct sl_transport {
 	struct sl_credits credits;
 	struct sl_poll_group *poll_group; /* poll group, set by attach(); NULL: none */
 	void *watcher;                    /* set by sl_poll_groups_watch() */
-	struct sl_list ready_node;        /* in the poll group's list: a message has arrived */
+	struct sl_list ready_node;        /* in the poll group's list: input */
 	char info[128];
 };
 
@@ -175,12 +171,9 @@ struct sl_rpc_listener;
 struct sl_rpc_listener_ops {
 	/* Returns the next established transport, or NULL. Never blocks. */
 	struct sl_transport *(*accept)(struct sl_rpc_listener *l, uint64_t now_ns);
-	/*
-	 * Like accept(), but makes no system call: for an owner that is busy and calls accept()
-	 * seldom. NULL: each step needs one.
-	 */
+	/* accept() without system calls, for a busy owner. NULL: impossible. */
 	struct sl_transport *(*poll_nonblock)(struct sl_rpc_listener *l, uint64_t now_ns);
-	/* Returns when accept() must be called without an event (time-outs); UINT64_MAX: never. */
+	/* Returns when to call accept() without an event; UINT64_MAX: never. */
 	uint64_t (*next_ns)(const struct sl_rpc_listener *l);
 	void (*close)(struct sl_rpc_listener *l);
 };
@@ -189,28 +182,23 @@ struct sl_rpc_listener {
 	int fd;
 	uint64_t refused; /* peers that failed the handshake or found no room */
 	/*
-	 * How many links the owner still takes; it sets this before each accept(). The initial
-	 * value is unlimited. A further peer hears that the backend is full, before anything is
-	 * allocated for it.
+	 * Links that the owner still takes; set before each accept(), unlimited at first. Further
+	 * peers hear that the backend is full.
 	 */
 	_Atomic uint32_t accept_limit;
-	_Atomic uint32_t
-		unaccepted; /* part of `accept_limit` that is granted and not handed over yet */
+	_Atomic uint32_t unaccepted; /* granted of `room`, not handed over yet */
 };
 
 /* Error message that the connecting side prints. */
 #define SL_RPC_FULL_TEXT "refused: the backend has as many connections as it takes"
 
-/* Returns true if a new link finds no room. A link that migrates has its room already. */
+/* Returns true if a new link finds no room. A migrating link has its room. */
 static inline bool sl_rpc_listener_full(const struct sl_rpc_listener *l, uint32_t hello_flags)
 {
 	return !(hello_flags & SL_HELLO_RESUME) && l->unaccepted >= l->accept_limit;
 }
 
-/*
- * Allocates a listener of `size` bytes, which begins with struct sl_rpc_listener. Returns NULL and
- * a line in err if out of memory.
- */
+/* Allocates a listener of `size` bytes. Returns NULL and a line in err if out of memory. */
 static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listener_ops *ops,
 					struct sl_err *err)
 {
@@ -226,13 +214,13 @@ static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listene
 	return l;
 }
 
-/* Returns the smaller value: how much of a requested size is granted. */
+/* Returns what is granted of a requested size. */
 static inline uint32_t sl_rpc_at_most(uint32_t asked, uint32_t most)
 {
 	return asked < most ? asked : most;
 }
 
-/* Returns true if accept() lacked descriptors or memory: another try must wait. */
+/* Returns true for a lack of descriptors or memory: accept() may succeed later. */
 static inline bool sl_rpc_accept_later(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -242,13 +230,10 @@ struct sl_rpc_listen_options {
 	const char *address; /* behind "scheme://" */
 	const char *key_file;
 	uint32_t bulk_ring_len, slots;   /* upper bounds; a peer may ask for less */
-	const struct sl_rpc_memory *mem; /* memory that posts may reference; NULL: none */
+	const struct sl_rpc_memory *mem; /* that posts may reference; NULL: none */
 };
 
-/*
- * A transport's entry in the list of dial.c. dial and listen return NULL and a line in err on
- * failure.
- */
+/* A transport in the list of dial.c. dial and listen return NULL and a line in err on failure. */
 struct sl_transport_scheme {
 	const char *scheme;
 	uint32_t bulk_ring_len; /* the gateway's default; 0: the transport has no ring */
@@ -268,15 +253,13 @@ struct sl_transport_scheme {
 extern const struct sl_transport_scheme sl_shm_scheme, sl_rc_scheme, sl_ud_scheme, sl_sock_scheme;
 
 /*
- * Listens at "shm:///path", "rdma://addr:port", "rdma+ud://addr:port" or "tcp://host:port". Ignores
- * opt->address. Returns NULL and a line in err on failure.
+ * Listens at an endpoint as of sl_rpc_dial(), ignoring opt->address. Returns NULL and a line in err
+ * on failure.
  */
 struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,
 				      struct sl_err *err);
 
-/*
- * Waits about 50 ms until everything that this process has closed is gone, at the end of a program.
- */
+/* Waits about 50 ms for the end of all that was closed; for the end of a program. */
 void sl_rpc_wait_closed(void);
 
 /* Returns a random number that identifies this process. A forked child draws its own. */

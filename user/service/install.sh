@@ -3,7 +3,7 @@
 # install.sh install|uninstall: puts what was built into $DESTDIR, or removes it again. Called by `make install` and
 # `make uninstall`, which set BUILD, DESTDIR, PREFIX, LIBDIR, UNITDIR, PYDIR and VERSION.
 #
-# The configuration is installed only where there is none, and removed only if nobody has changed it.
+# The configuration is installed only where there is none, and removed only if it was not changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

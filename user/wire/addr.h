@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An address and port of either family: the one type for it above the packets, and its ways from
- * and to texts and the kernel's own types. Two are equal when their bytes are. And a prefix of
- * addresses.
+ * An address and port of either family, with conversions from and to text and the kernel's types.
+ * Equal addresses have equal bytes. Also prefixes of addresses.
  */
 #ifndef SL_WIRE_ADDR_H
 #define SL_WIRE_ADDR_H
@@ -20,7 +19,7 @@ struct sl_addr {
 };
 _Static_assert(sizeof(struct sl_addr) == 20, "no hidden padding: compared and hashed as bytes");
 
-/* Those whose first len bits are these; the bits beyond are zero. */
+/* Addresses that share the first len bits; the other bits are zero. */
 struct sl_addr_prefix {
 	uint8_t addr[16]; /* IPv4: first four bytes, the rest zero */
 	uint8_t family;   /* 4 or 6 */
@@ -40,17 +39,20 @@ static inline bool sl_addr_equal(const struct sl_addr *a, const struct sl_addr *
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* A numeric address without port. False: it is none, and *a is as it was; the port is 0. */
+/*
+ * Parses a numeric address without port; sets the port to 0. Returns false and leaves *a if it is
+ * invalid.
+ */
 bool sl_addr_parse(struct sl_addr *a, const char *text);
 
 enum { SL_ADDR_TEXT = 46 };
 
-/* The address as a text, "*" where there is none. Returns text. */
+/* Formats the address; "*" if there is none. Returns text. */
 const char *sl_addr_text(const struct sl_addr *a, char text[SL_ADDR_TEXT]);
 
-/* What connect() and bind() take; the family must be 4 or 6. Returns its length. */
+/* Fills `ss` for connect() and bind(); the family must be 4 or 6. Returns its length. */
 socklen_t sl_addr_to_sockaddr(const struct sl_addr *a, struct sockaddr_storage *ss);
-/* False, and *a is none: of another family. */
+/* Returns false for another family; *a is none then. */
 bool sl_addr_from_sockaddr(struct sl_addr *a, const struct sockaddr *sa);
 
 #endif

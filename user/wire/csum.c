@@ -2,9 +2,9 @@
 #include "wire/csum.h"
 
 /*
- * One body, compiled for each instruction set. Of every 64-bit word w it adds w and w >> 32; the
- * sum of the low halves then is all - (high << 32), exact modulo 2^64. That is one instruction less
- * per word than adding both halves by themselves.
+ * One body, compiled for each instruction set. It adds w and w >> 32 of each 64-bit word w. The sum
+ * of the low halves then is all - (high << 32), exact modulo 2^64: one instruction less per word
+ * than adding both halves.
  */
 #define BODY static inline __attribute__((always_inline)) uint64_t
 
@@ -131,7 +131,7 @@ const char *sl_csum_variant(void)
 	return chosen->name;
 }
 
-/* What is shorter than a block (headers, bare ACKs) needs no vectors and no indirect call. */
+/* Short input (headers, bare ACKs) needs neither vectors nor an indirect call. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum)
 {
 	if (len < BLOCK)

@@ -4,11 +4,10 @@
  *
  *   ptr, len ... -> partial sum (uint64_t) -> sl_csum_fold -> 16 bits -> ~ -> field
  *
- * A partial sum adds 16-bit words as they lie in memory, so it needs no byte swapping, and the
- * folded value is stored into a _be field as it is. Each sl_csum_add returns less than 2^33, so
- * millions can be added before a fold. A piece of odd length counts as if a zero byte followed; if
- * it is not the last, join the next piece with sl_csum_join. Fields named csum_be are taken and
- * given as in memory, never swapped.
+ * A partial sum adds 16-bit words as they lie in memory, without byte swapping. The folded value is
+ * stored into a _be field as it is. Each sl_csum_add() adds less than 2^33, so millions fit before
+ * a fold. A piece of odd length counts as if a zero byte followed; if it is not the last, join the
+ * next one with sl_csum_join(). Fields named csum_be are never swapped.
  */
 #ifndef SL_WIRE_CSUM_H
 #define SL_WIRE_CSUM_H
@@ -25,13 +24,13 @@
 /* Adds len bytes at any alignment to a partial sum. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum);
 
-/* Copies len bytes (the two must not overlap) and adds them, in one pass. */
+/* Copies len bytes (without overlap) and adds them, in one pass. */
 uint64_t sl_csum_copy(void *dst, const void *src, size_t len, uint64_t sum);
 
-/* "avx2" or "portable": what this processor got at start. */
+/* Returns the variant chosen at start: "avx2" or "portable". */
 const char *sl_csum_variant(void);
 
-/* The variants by themselves, for tests and benches. A variant that the processor lacks is NULL. */
+/* The variants, for tests and benches; NULL: the processor lacks it. */
 struct sl_csum_ops {
 	const char *name;
 	uint64_t (*add)(const void *ptr, size_t len, uint64_t sum);
@@ -44,7 +43,7 @@ static inline uint64_t sl_csum_reduce(uint64_t sum)
 	return (sum & 0xffffffff) + (sum >> 32);
 }
 
-/* One's complement sum in 16 bits, not inverted. */
+/* Returns the one's complement sum in 16 bits, not inverted. */
 static inline uint16_t sl_csum_fold(uint64_t sum)
 {
 	sum = sl_csum_reduce(sum);
@@ -52,13 +51,16 @@ static inline uint16_t sl_csum_fold(uint64_t sum)
 	return (uint16_t)((sum & 0xffff) + (sum >> 16)); /* at most 0x1fffe before this */
 }
 
-/* What goes into the field. */
+/* Returns the value for the checksum field. */
 static inline uint16_t sl_csum_finish(uint64_t sum)
 {
 	return (uint16_t)~sl_csum_fold(sum);
 }
 
-/* sum of bytes 0..offset-1 and `piece`, the sum (from 0) of the bytes at offset: RFC 1071 2 (B). */
+/*
+ * Joins the sum of bytes 0..offset-1 and `piece`, the sum (from 0) of the bytes at offset: RFC 1071
+ * 2 (B).
+ */
 static inline uint64_t sl_csum_join(uint64_t sum, uint64_t piece, size_t offset)
 {
 	if (offset & 1) {
@@ -89,22 +91,22 @@ static inline uint64_t sl_csum_pseudo6(const uint8_t src[16], const uint8_t dst[
 	return sum;
 }
 
-/* Whether the transport bytes, their checksum field included, sum up with the pseudo-header. */
+/* Returns true if the transport bytes, with their checksum, match the pseudo-header. */
 static inline bool sl_csum_l4_ok(uint64_t pseudo, const void *l4, size_t len)
 {
 	return sl_csum_fold(sl_csum_add(l4, len, pseudo)) == 0xffff;
 }
 
 /*
- * Whether the field holds the folded pseudo-header sum, as the Linux kernel leaves it for a device
- * that completes checksums. Only for packets from a veth, where no wire was in between.
+ * Returns true if the field holds the folded pseudo-header sum, which the Linux kernel leaves to a
+ * device that completes checksums. Only for packets from a veth, where no wire was in between.
  */
 static inline bool sl_csum_l4_partial(uint64_t pseudo, uint16_t csum_be)
 {
 	return sl_csum_fold(pseudo) == csum_be;
 }
 
-/* An IPv4 header is five to fifteen words. */
+/* Returns the sum of an IPv4 header of five to fifteen words. */
 static inline uint64_t sl_csum_ip4(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
 	uint64_t sum = 0;

@@ -41,7 +41,7 @@ SL_ASSERT_SIZE(struct sl_vlan_tag, 4);
 
 struct sl_eth_view {
 	const struct sl_eth_hdr *hdr;
-	uint16_t type; /* of what follows the tags, host order */
+	uint16_t type; /* EtherType behind the tags, host order */
 	uint8_t vlan_cnt;
 	struct sl_vlan_tag vlan[SL_ETH_VLAN_MAX]; /* outer first, as on the wire */
 };
@@ -56,7 +56,7 @@ static inline bool sl_eth_is_multicast(const uint8_t mac[SL_ETH_ALEN])
 	return mac[0] & 1;
 }
 
-/* Length of header and tags; SL_WIRE_TRUNCATED, SL_WIRE_TYPE (a third tag). */
+/* Returns the length of header and tags; SL_WIRE_TRUNCATED, SL_WIRE_TYPE (a third tag). */
 static inline int sl_eth_parse(const uint8_t *p, size_t len, struct sl_eth_view *v)
 {
 	size_t off = sizeof(struct sl_eth_hdr);
@@ -84,7 +84,7 @@ static inline size_t sl_eth_hdr_len(unsigned vlan_cnt)
 	return sizeof(struct sl_eth_hdr) + vlan_cnt * sizeof(struct sl_vlan_tag);
 }
 
-/* Needs SL_ETH_HDR_MAX bytes at p at the most; vlan_cnt <= SL_ETH_VLAN_MAX. Returns the length. */
+/* Writes at most SL_ETH_HDR_MAX bytes; vlan_cnt <= SL_ETH_VLAN_MAX. Returns the length. */
 static inline size_t sl_eth_write(uint8_t *p, const uint8_t dst[SL_ETH_ALEN],
 				  const uint8_t src[SL_ETH_ALEN], const struct sl_vlan_tag *vlan,
 				  unsigned vlan_cnt, uint16_t type)

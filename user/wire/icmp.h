@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): the header, and the packet of ours that an error
- * quotes.
- */
+/* ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): the header, and the packet that an error quotes. */
 #ifndef SL_WIRE_ICMP_H
 #define SL_WIRE_ICMP_H
 
@@ -60,7 +57,7 @@ struct sl_icmp_hdr {
 } __attribute__((packed));
 SL_ASSERT_SIZE(struct sl_icmp_hdr, SL_ICMP_HDR_LEN);
 
-/* p, len: as long as the IP header says. SL_ICMP_HDR_LEN or SL_WIRE_TRUNCATED. */
+/* Parses as many bytes as the IP header says. Returns SL_ICMP_HDR_LEN or SL_WIRE_TRUNCATED. */
 static inline int sl_icmp_parse(const uint8_t *p, size_t len, const struct sl_icmp_hdr **hdr)
 {
 	if (len < sizeof(**hdr))
@@ -69,7 +66,7 @@ static inline int sl_icmp_parse(const uint8_t *p, size_t len, const struct sl_ic
 	return sizeof(**hdr);
 }
 
-/* An error quotes a packet that we sent (or that somebody claims we sent). */
+/* Returns true for an error, which quotes a packet that we (allegedly) sent. */
 static inline bool sl_icmp4_is_error(uint8_t type)
 {
 	return type == SL_ICMP4_UNREACHABLE || type == SL_ICMP4_TIME_EXCEEDED ||
@@ -89,15 +86,15 @@ struct sl_icmp_quote {
 	uint8_t protocol; /* SL_IP_PROTO_TCP or SL_IP_PROTO_UDP */
 	uint16_t sport_be;
 	uint16_t dport_be;
-	uint32_t seq;    /* of TCP, host order: must lie between snd_una and snd_nxt (RFC 5927 4) */
-	uint16_t ip_len; /* total length that the quoted IP header claims, header included */
+	uint32_t seq;    /* TCP, host order: must lie between snd_una and snd_nxt (RFC 5927 4) */
+	uint16_t ip_len; /* total length in the quoted IP header */
 };
 
 /*
- * p, len: what follows the ICMP header. A quote may be cut anywhere after the first 8 bytes of the
- * transport header, so its length fields are not compared with len. 0, or SL_WIRE_TRUNCATED,
- * SL_WIRE_TYPE (other IP version, or neither TCP nor UDP), SL_WIRE_HEADER, SL_WIRE_EXTENSION.
- * A later fragment has no ports: SL_WIRE_HEADER.
+ * Parses the bytes behind the ICMP header. A quote may be cut after the first 8 bytes of the
+ * transport header, so its length fields are not compared with len. Returns 0, SL_WIRE_TRUNCATED,
+ * SL_WIRE_TYPE (other IP version, or neither TCP nor UDP), SL_WIRE_HEADER (also a later fragment,
+ * without ports), or SL_WIRE_EXTENSION.
  */
 int sl_icmp4_quote(const uint8_t *p, size_t len, struct sl_icmp_quote *q);
 int sl_icmp6_quote(const uint8_t *p, size_t len, struct sl_icmp_quote *q);

@@ -43,7 +43,7 @@ SL_ASSERT_OFFSET(struct sl_ip4_hdr, src_be, 12);
 struct sl_ip4_view {
 	const struct sl_ip4_hdr *hdr;
 	uint16_t hdr_len;     /* options included */
-	uint16_t payload_len; /* as the header says; padding of the frame is not in it */
+	uint16_t payload_len; /* as the header says, without padding of the frame */
 	uint8_t protocol;
 	bool fragment; /* any but a whole datagram */
 };
@@ -77,9 +77,8 @@ static inline int sl_ip4_parse(const uint8_t *p, size_t len, struct sl_ip4_view 
 }
 
 /*
- * Checks the options between the fixed header and the payload. Returns 0, SL_WIRE_HEADER (a length
- * under 2 or beyond the header) or SL_WIRE_TYPE (a source route, RFC 791 3.1, which hosts do not
- * accept by default).
+ * Checks the options. Returns 0, SL_WIRE_HEADER (a length under 2 or beyond the header) or
+ * SL_WIRE_TYPE (a source route, RFC 791 3.1, which hosts do not accept by default).
  */
 static inline int sl_ip4_check_options(const struct sl_ip4_view *v)
 {
@@ -101,7 +100,10 @@ static inline int sl_ip4_check_options(const struct sl_ip4_view *v)
 	return 0;
 }
 
-/* Sources that no client can have: RFC 1122 3.2.1.3 (0/8, 127/8, multicast, 240/4, broadcast). */
+/*
+ * Returns true for sources that no client can have (RFC 1122 3.2.1.3): 0/8, 127/8, multicast,
+ * 240/4, broadcast.
+ */
 static inline bool sl_ip4_src_invalid(uint32_t src_be)
 {
 	uint8_t first = (uint8_t)(be32toh(src_be) >> 24);
@@ -109,7 +111,7 @@ static inline bool sl_ip4_src_invalid(uint32_t src_be)
 	return first == 0 || first == 127 || first >= 224;
 }
 
-/* A header without options and with checksum 0; fill it with sl_csum_ip4_fill. */
+/* Writes a header without options and with checksum 0, for sl_csum_ip4_fill(). */
 static inline void sl_ip4_write(struct sl_ip4_hdr *h, uint32_t src_be, uint32_t dst_be,
 				uint8_t protocol, uint16_t payload_len, uint16_t id, bool df)
 {

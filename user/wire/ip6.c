@@ -9,7 +9,7 @@ static bool is_walked(uint8_t header)
 	       header == SL_IP6_EXT_FRAGMENT || header == SL_IP6_EXT_DEST;
 }
 
-/* Whether the header of this kind may stand here with this content; p has its first 8 bytes. */
+/* Returns true if a header of this kind may stand here; p has its first 8 bytes. */
 static bool ext_ok(uint8_t header, const uint8_t *p, unsigned nth)
 {
 	if (header == SL_IP6_EXT_HOP)

@@ -39,13 +39,13 @@ SL_ASSERT_OFFSET(struct sl_ip6_hdr, dst, 24);
 struct sl_ip6_view {
 	const struct sl_ip6_hdr *hdr;
 	uint16_t hdr_len;     /* extension headers included: where the upper protocol starts */
-	uint16_t payload_len; /* of the upper protocol */
+	uint16_t payload_len; /* payload of the upper protocol */
 	/* upper protocol, or the first header that is not walked (ESP, AH, none) */
 	uint8_t protocol;
 	bool fragment; /* any but a whole datagram; the walk then ends at its fragment header */
 };
 
-/* The walk behind sl_ip6_parse, for a packet with extension headers. */
+/* The walk of sl_ip6_parse() over extension headers. */
 int sl_ip6_walk(const uint8_t *p, size_t end, struct sl_ip6_view *v);
 
 /*
@@ -76,7 +76,8 @@ static inline int sl_ip6_parse(const uint8_t *p, size_t len, struct sl_ip6_view 
 }
 
 /*
- * Sources that no client can have: unspecified, loopback, multicast (RFC 4291 2.5.2, 2.5.3, 2.7).
+ * Returns true for sources that no client can have: unspecified, loopback, multicast (RFC 4291
+ * 2.5.2, 2.5.3, 2.7).
  */
 static inline bool sl_ip6_src_invalid(const uint8_t src[16])
 {

@@ -44,8 +44,8 @@ SL_ASSERT_SIZE(struct sl_tcp_hdr, 20);
 SL_ASSERT_OFFSET(struct sl_tcp_hdr, csum_be, SL_TCP_CSUM_OFF);
 
 /*
- * p, len: the segment, as long as the IP header says. Returns the header's length with options; the
- * payload is the rest. SL_WIRE_TRUNCATED; SL_WIRE_HEADER (data offset under 5); SL_WIRE_LENGTH
+ * Parses a segment, as long as the IP header says. Returns the length of the header with options;
+ * the payload follows. SL_WIRE_TRUNCATED; SL_WIRE_HEADER (data offset under 5); SL_WIRE_LENGTH
  * (data offset over the segment).
  */
 static inline int sl_tcp_parse(const uint8_t *p, size_t len, const struct sl_tcp_hdr **hdr)
@@ -64,7 +64,9 @@ static inline int sl_tcp_parse(const uint8_t *p, size_t len, const struct sl_tcp
 	return (int)hdr_len;
 }
 
-/* opt_len: bytes of options, a multiple of 4. Checksum and urgent pointer are 0. */
+/*
+ * Writes a header; opt_len: bytes of options, a multiple of 4. Checksum and urgent pointer are 0.
+ */
 static inline void sl_tcp_write(struct sl_tcp_hdr *h, uint16_t sport_be, uint16_t dport_be,
 				uint32_t seq, uint32_t ack, uint8_t flags, uint16_t wnd,
 				size_t opt_len)

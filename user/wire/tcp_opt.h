@@ -47,17 +47,19 @@ struct sl_tcp_opts {
 	}
 
 /*
- * p, len: the option bytes of the header. 0, or SL_WIRE_OPTIONS for a length under 2, over the end,
- * or wrong for its kind (RFC 9293 3.1: options of length 0 are seen in attacks); *o then holds what
- * came before. Unknown kinds are skipped; of a repeated option the last counts. Whether
- * an option may stand in this segment (MSS, scale and SACK-permitted only with SYN) the caller
- * knows.
+ * Parses the option bytes of a header. Returns 0, or SL_WIRE_OPTIONS for a length under 2, over the
+ * end, or wrong for its kind (RFC 9293 3.1); *o then holds the earlier options. Unknown kinds are
+ * skipped; the last one of repeated options counts. The caller checks whether an option may occur
+ * in this segment.
  */
 int sl_tcp_opt_parse(const uint8_t *p, size_t len, struct sl_tcp_opts *o);
 
 #define SL_TCP_OPT_TS_WORD UINT32_C(0x0101080a) /* NOP, NOP, kind 8, length 10 */
 
-/* True for the layout of nearly all data segments: exactly NOP NOP TS (RFC 7323 appendix A). */
+/*
+ * Returns true for the layout of nearly all data segments: exactly NOP NOP TS (RFC 7323 appendix
+ * A).
+ */
 static inline bool sl_tcp_opt_fast_ts(const uint8_t *p, size_t len, uint32_t *ts_val,
 				      uint32_t *ts_ecr)
 {
@@ -68,7 +70,7 @@ static inline bool sl_tcp_opt_fast_ts(const uint8_t *p, size_t len, uint32_t *ts
 	return true;
 }
 
-/* Needs SL_TCP_OPT_TS_LEN bytes; returns that. */
+/* Writes SL_TCP_OPT_TS_LEN bytes; returns that. */
 static inline size_t sl_tcp_opt_write_ts(uint8_t *p, uint32_t ts_val, uint32_t ts_ecr)
 {
 	sl_put_be32(p, SL_TCP_OPT_TS_WORD);
@@ -78,14 +80,14 @@ static inline size_t sl_tcp_opt_write_ts(uint8_t *p, uint32_t ts_val, uint32_t t
 }
 
 /*
- * Both need SL_TCP_OPT_MAX bytes at the most and return a multiple of 4. For a SYN: MSS,
- * SACK-permitted, timestamps, window scale, as far as *o has them. For other segments: timestamps
- * and as many SACK blocks, first to last, as fit.
+ * Both write at most SL_TCP_OPT_MAX bytes and return a multiple of 4. _syn: MSS, SACK-permitted,
+ * timestamps and window scale, as far as *o has them. The other: timestamps, and as many SACK
+ * blocks as fit.
  */
 size_t sl_tcp_opt_write_syn(uint8_t *p, const struct sl_tcp_opts *o);
 size_t sl_tcp_opt_write(uint8_t *p, const struct sl_tcp_opts *o);
 
-/* What sl_tcp_opt_write would return. */
+/* Returns the length that sl_tcp_opt_write() writes. */
 static inline size_t sl_tcp_opt_len(bool has_ts, unsigned sack_cnt)
 {
 	unsigned max = has_ts ? SL_TCP_SACK_MAX - 1 : SL_TCP_SACK_MAX;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames: the only packet and payload memory of a worker, and who owns each of them.
+ * Frames: the only packet and payload memory of a worker, and their owners.
  *
- * One UMEM per worker, cut into frames of 2 KiB (4 KiB for an MTU above 1500), registered with
- * AF_XDP and, where RDMA is used, as a memory region. Beside each frame stands one struct sl_frame,
- * a cache line of its own. Every frame has exactly one owner:
+ * A worker's UMEM is cut into frames of 2 KiB (4 KiB for an MTU above 1500), registered with AF_XDP
+ * and RDMA devices. Each frame has a struct sl_frame, a cache line of its own, and exactly one
+ * owner:
  *
  *        +--------------------------- sl_frame_put ------------------------------+
  *        v                                                                       |
@@ -13,10 +13,9 @@
  *        +-> HELD ----------|
  *        +-> TX <-> UNACKED    built by tcp or udp; TX: in the tx ring, the kernel reads it
  *
- * A frame in the tx ring whose bytes must outlive transmission carries `retain`: its completion
- * makes it UNACKED, without retain FREE. Whoever acknowledges a frame that is still in the ring
- * clears retain. Debug builds check each step; sl_umem_census() counts frames per state, and tests
- * end with it.
+ * A completion makes a frame in the tx ring UNACKED if `retain` is set, else FREE. An
+ * acknowledgement before that clears retain. Debug builds check each step; tests end with
+ * sl_umem_census().
  */
 #ifndef SL_XIO_FRAME_H
 #define SL_XIO_FRAME_H
@@ -44,24 +43,24 @@ enum {
 struct sl_frame {
 	struct sl_frame *next; /* linkage of the owner */
 	uint8_t *data;         /* first valid byte */
-	uint32_t index;        /* of the frame in its UMEM; constant */
-	uint16_t len;          /* valid bytes from data */
+	uint32_t index;        /* constant */
+	uint16_t len;          /* from data */
 	uint8_t state;         /* enum sl_frame_state */
-	uint8_t port;          /* rx: index of the port it came from; tx: port to send through */
+	uint8_t port;          /* rx: port it came from; tx: port to send through */
 	uint8_t retain;        /* tx: keep after completion */
-	uint8_t flags;         /* owner's; rx: net tells tcp and udp enum sl_net_flags */
-	uint16_t l3_off; /* rx: offset of the IP header from the start of the frame's memory */
-	uint32_t seq;    /* tcp: sequence number of the first payload byte */
-	uint64_t rx_ns;  /* rx: arrival as stamped by XDP, 0 if unknown */
+	uint8_t flags;         /* owner's; rx: enum sl_net_flags */
+	uint16_t l3_off;       /* rx: IP header, from the start of the frame */
+	uint32_t seq;          /* tcp: of the first payload byte */
+	uint64_t rx_ns;        /* rx: stamped by XDP, 0: unknown */
 	union {
 		uint64_t xmit_ns; /* tcp tx: time of the last transmission */
 		uint64_t take_ns; /* rx: when user space took it */
 	};
-	uint16_t payload_off; /* tcp: offset of the payload from data */
-	uint16_t payload_len; /* tcp: bytes of payload */
-	uint8_t xmit_cnt;     /* tcp tx: transmissions so far */
-	uint8_t family;       /* rx, set by net: 4 or 6 */
-	uint16_t l2_off;      /* rx, set by net: offset of the Ethernet header, as l3_off */
+	uint16_t payload_off; /* tcp: from data */
+	uint16_t payload_len;
+	uint8_t xmit_cnt;
+	uint8_t family;  /* rx, set by net: 4 or 6 */
+	uint16_t l2_off; /* rx, set by net: Ethernet header, as l3_off */
 	union {
 		uint64_t flow_hash;   /* rx, set by net: sl_flow_hash() */
 		uint64_t payload_sum; /* tcp tx: partial checksum of the payload */
@@ -81,19 +80,21 @@ struct sl_umem {
 	struct sl_frame *frames;
 	struct sl_frame **free; /* stack: the most recently used frame is the warmest */
 	uint32_t free_cnt;
-	uint32_t low_water; /* below it new bodies are refused; below half of it, connections */
-	uint16_t *lent;     /* SL_DEBUG: per frame, how many spans of sends refer to it */
+	uint32_t low_water; /* below it new bodies are refused; below half of it, new connections */
+	uint16_t *lent;     /* SL_DEBUG: per frame, number of spans of sends that refer to it */
 };
 
 /*
- * Maps area and meta data (huge pages if available), low_water a sixteenth. frame_size is a power
+ * Maps area and metadata (huge pages if available); low_water is a sixteenth. frame_size: a power
  * of two from 2048 to 65536. Returns 0 or -errno.
  */
 int sl_umem_init(struct sl_umem *u, uint32_t frame_size, uint32_t frame_cnt);
-/* All frames must be free or forgotten; every port over it closed. */
+/* All frames must be free or forgotten, and all ports over it closed. */
 void sl_umem_fini(struct sl_umem *u);
 
-/* Frames per state into out[SL_FRAME_STATE_CNT]; walks all of them, for tests and debugging. */
+/*
+ * Counts frames per state into out[SL_FRAME_STATE_CNT]. Walks all frames: for tests and debugging.
+ */
 void sl_umem_census(const struct sl_umem *u, uint32_t *out);
 
 static inline uint8_t *sl_frame_base(const struct sl_umem *u, const struct sl_frame *f)
@@ -106,20 +107,19 @@ static inline struct sl_frame *sl_frame_at(const struct sl_umem *u, uint64_t add
 	return &u->frames[addr >> u->frame_shift];
 }
 
-/* Bytes that can still be appended behind the valid ones. */
+/* Returns how many bytes can be appended. */
 static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_frame *f)
 {
 	return (size_t)(sl_frame_base(u, f) + u->frame_size - (f->data + f->len));
 }
 
-/* Debug builds: checks the step, poisons what is free. They do nothing otherwise. */
+/* Debug builds: check the step, poison free frames. */
 void sl_frame_check_get(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
 void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f);
 void sl_frame_check_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
 /*
- * The same for bytes that a transport reads until it says that it is done: the frame that holds
- * them is not put meanwhile. step: 1 from now on, -1 not any more, 0 they are read now. Bytes
- * outside of the area are nobody's.
+ * The same for bytes that a transport reads until completion. step: 1 from now on, -1 no more, 0
+ * read now.
  */
 void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step);
 #ifdef SL_DEBUG
@@ -129,8 +129,8 @@ void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step);
 #endif
 
 /*
- * Takes a free frame in `state` (HELD, FILL, TX or UNACKED): data = base + headroom, len 0, other
- * fields zero. NULL when none is left; the caller counts SL_DROP_NO_FRAME.
+ * Takes a free frame into `state` (HELD, FILL, TX or UNACKED): data = base + headroom, len 0, other
+ * fields zero. Returns NULL if none is left; the caller counts SL_DROP_NO_FRAME.
  */
 static inline struct sl_frame *sl_frame_get(struct sl_umem *u, enum sl_frame_state state,
 					    uint16_t headroom)
@@ -148,7 +148,7 @@ static inline struct sl_frame *sl_frame_get(struct sl_umem *u, enum sl_frame_sta
 	return f;
 }
 
-/* Gives a frame back; its owner must not touch it any more. */
+/* Frees a frame; its owner must not touch it any more. */
 static inline void sl_frame_put(struct sl_umem *u, struct sl_frame *f)
 {
 	SL_FRAME_CHECK(sl_frame_check_put(u, f));
@@ -156,7 +156,7 @@ static inline void sl_frame_put(struct sl_umem *u, struct sl_frame *f)
 	u->free[u->free_cnt++] = f;
 }
 
-/* Hands a frame to its next owner; debug builds check that the step is in the diagram. */
+/* Passes a frame to its next owner. Debug builds check that the step is in the diagram. */
 static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state)
 {
 	(void)u;
@@ -164,7 +164,7 @@ static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_fr
 	f->state = (uint8_t)state;
 }
 
-/* For ports: the kernel has sent a frame of the tx ring. */
+/* Called by ports: the kernel has sent a frame of the tx ring. */
 static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
 {
 	if (f->retain)
@@ -173,7 +173,7 @@ static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
 		sl_frame_put(u, f);
 }
 
-/* For tcp: a retained frame is not needed any more, wherever it is. */
+/* Called by tcp: a retained frame is not needed any more, in any state. */
 static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
 {
 	if (f->state == SL_FRAME_TX)
@@ -182,7 +182,7 @@ static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
 		sl_frame_put(u, f);
 }
 
-/* Puts a list linked by next. */
+/* Frees a list linked by next. */
 static inline void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head)
 {
 	while (head) {
@@ -199,15 +199,14 @@ static inline bool sl_umem_low(const struct sl_umem *u)
 }
 
 /*
- * Bytes offered to the next layer. A layer that keeps the bytes without a copy takes the frame: it
- * sets `frame` to NULL and owns it from then on, in the state HELD that it has during the offer;
- * allowed only when it takes all of the chunk.
+ * Bytes offered to the next layer. To keep all of them without a copy, a layer sets `frame` to NULL
+ * and owns it, in the state HELD.
  */
 struct sl_chunk {
 	const uint8_t *ptr;
 	size_t len;
 	struct sl_frame *frame; /* NULL: the bytes may only be copied */
-	uint64_t rx_ns;         /* arrival of the frame; 0 unknown */
+	uint64_t rx_ns;         /* arrival of the frame; 0: unknown */
 	uint64_t take_ns;
 };
 

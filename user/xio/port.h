@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seam to packet I/O: one port is one queue of one interface. AF_XDP behind it in production
- * (xsk_port.h), a fake in tests (tests/support/fake_port.h). All calls come from the worker that
- * owns the port.
+ * Interface to packet I/O: a port is one queue of one interface. AF_XDP implements it (xsk_port.h),
+ * and a fake for tests (tests/support/fake_port.h). Only the worker that owns the port calls it.
  */
 #ifndef SL_XIO_PORT_H
 #define SL_XIO_PORT_H
@@ -17,16 +16,19 @@ enum sl_port_mode { SL_PORT_ZEROCOPY, SL_PORT_COPY, SL_PORT_GENERIC, SL_PORT_FAK
 struct sl_port;
 
 struct sl_port_ops {
-	/* Up to max received frames, state RX, rx_ns and take_ns set; they are the caller's. */
+	/*
+	 * Returns up to max received frames, which the caller owns: state RX, rx_ns and take_ns
+	 * set.
+	 */
 	unsigned (*rx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			     uint64_t now_ns);
 	/*
-	 * Queues frames (state TX or UNACKED with retain); returns how many were taken, in order.
+	 * Queues frames (state TX, or UNACKED with retain). Returns how many were taken, in order.
 	 */
 	unsigned (*tx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned cnt);
-	/* Once per loop: completions, refill, and one wake-up of the kernel if it asked for it. */
+	/* Once per loop: completions, refill, and a wake-up of the kernel if it asked for one. */
 	void (*flush)(struct sl_port *p);
-	/* Frames that lie in the tx ring without completion. */
+	/* Returns the number of frames in the tx ring without completion. */
 	unsigned (*tx_pending)(const struct sl_port *p);
 	void (*close)(struct sl_port *p);
 };
@@ -35,7 +37,7 @@ struct sl_port_stats {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
 	uint64_t rx_wakeups, tx_wakeups;
 	uint64_t rx_dropped, rx_ring_full, fill_empty,
-		tx_invalid; /* the kernel's: sl_xsk_stats() */
+		tx_invalid; /* from the kernel: sl_xsk_stats() */
 };
 
 struct sl_port {

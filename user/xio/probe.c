@@ -76,7 +76,7 @@ static int ethtool(int fd, struct ifreq *ifr, void *cmd)
 	return ioctl(fd, SIOCETHTOOL, ifr);
 }
 
-/* Drivers count queues that serve both directions apart from those that only receive. */
+/* Drivers count combined queues and receive-only queues separately. */
 static void read_queues(int fd, struct ifreq *ifr, struct sl_nic_info *out)
 {
 	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
@@ -218,7 +218,10 @@ static const struct bpf_insn pass_insns[] = {
 	{.code = BPF_JMP | BPF_EXIT},
 };
 
-/* Types of `int NAME(struct xdp_md *ctx)`: a function can only be replaced by one of its type. */
+/*
+ * Creates the types of `int NAME(struct xdp_md *ctx)`: only a function of the same type can replace
+ * another.
+ */
 static struct btf *describe_prog(const char *name, int *func_id)
 {
 	struct btf *btf = btf__new_empty();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this host and its interfaces can do: facts read from the kernel, and trials.
+ * Capabilities of the host and its interfaces: facts from the kernel, and trials. Used by `sluice
+ * doctor` and for the set-up of interfaces.
  *
- * For `sluice doctor` and for the set-up of interfaces. Nothing here changes anything that outlives
- * the call, except sl_bpffs_mount(); a trial on an interface that carries an XDP program is refused
- * with -EBUSY, so a running gateway is not disturbed.
+ * Nothing here has a lasting effect, except sl_bpffs_mount(). A trial on an interface with an XDP
+ * program fails with -EBUSY, so a running gateway is not disturbed.
  */
 #ifndef SL_XIO_PROBE_H
 #define SL_XIO_PROBE_H
@@ -21,11 +21,11 @@ struct sl_host_info {
 	bool btf;        /* /sys/kernel/btf/vmlinux is readable */
 	bool bpffs;      /* mounted on SL_BPFFS */
 	bool cap_ipc_lock, cap_net_admin, cap_net_raw, cap_bpf; /* cap_bpf: or CAP_SYS_ADMIN */
-	uint64_t memlock_bytes; /* soft limit, UINT64_MAX: none; moot with cap_ipc_lock */
+	uint64_t memlock_bytes; /* soft limit, UINT64_MAX: none; irrelevant with cap_ipc_lock */
 };
 void sl_probe_host(struct sl_host_info *out);
 
-/* Mounts a BPF file system on SL_BPFFS unless there is one. Returns 0 or -errno. */
+/* Mounts a BPF file system on SL_BPFFS if there is none. Returns 0 or -errno. */
 int sl_bpffs_mount(void);
 
 struct sl_nic_info {
@@ -33,13 +33,13 @@ struct sl_nic_info {
 	char driver[32];
 	uint8_t mac[6];
 	uint32_t mtu;
-	uint32_t queue_cnt; /* receive queues in use; 1 where the driver does not tell */
+	uint32_t queue_cnt; /* receive queues in use; 1 if the driver does not tell */
 	uint32_t queue_max;
 	bool up;
 	bool ethernet;
 	uint32_t xdp_prog_id; /* attached program, 0: none */
 };
-/* Returns 0, -ENODEV when there is no such interface, or -errno. */
+/* Returns 0, -ENODEV if there is no such interface, or -errno. */
 int sl_probe_nic(const char *ifname, struct sl_nic_info *out);
 
 /* Returns the number of receive queues in use, or 0 if it is unknown. */
@@ -58,27 +58,28 @@ bool sl_probe_bond(const struct sl_nic_info *nic, const char *ifname, char *text
 bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic);
 
 /*
- * Reads from sysfs what SO_PREFER_BUSY_POLL depends on: how many interrupts the interface defers,
- * and its timeout in nanoseconds. The preference has no effect while one of them is 0. Returns 0, or
- * -ENOENT if this network namespace has no sysfs of its own or the kernel no such attributes.
+ * Reads the attributes that SO_PREFER_BUSY_POLL depends on: the number of interrupts that the
+ * interface defers, and its timeout in nanoseconds. The option has no effect while one of them is
+ * 0. Returns 0, or -ENOENT if this network namespace has no sysfs of its own, or the kernel no such
+ * attributes.
  */
 int sl_probe_busy_poll(const char *ifname, unsigned long *deferred, unsigned long *flush_ns);
 
 /*
- * Whether programs can replace functions of others, which libxdp's dispatcher needs to let several
- * XDP programs share an interface: 0, or -errno of the step that the kernel refused.
+ * Tests whether programs can replace functions of others. libxdp's dispatcher needs this to let
+ * several XDP programs share an interface. Returns 0, or -errno of the step that failed.
  */
 int sl_probe_freplace(void);
 
 /*
- * Attaches a program that passes everything for a moment: 0 or -errno. Some drivers reset their
- * queues when a first program comes.
+ * Attaches, for a moment, a program that passes all packets. Returns 0 or -errno. Some drivers
+ * reset their queues when a first program is attached.
  */
 int sl_probe_attach(int ifindex, bool generic);
 
 /*
- * Binds an AF_XDP socket to the queue for a moment. Returns the best mode that works (ZEROCOPY,
- * COPY, or GENERIC where the driver has no XDP of its own) or -errno.
+ * Binds, for a moment, an AF_XDP socket to the queue. Returns the best mode that works (ZEROCOPY,
+ * COPY, or GENERIC if the driver has no native XDP) or -errno.
  */
 int sl_probe_xsk(const char *ifname, uint16_t queue);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a worker's frames and takes them down; what moves one is in frame.h. In debug builds each move
- * comes by here, and is checked against the diagram there.
+ * Creates and destroys a worker's frames. Debug builds check each step against the diagram of
+ * frame.h.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "xio/frame.h"
 
-/* Free frames are poisoned where the checks below can lift it again. */
+/* Free frames are poisoned only if the checks below can lift it again. */
 #if defined(__SANITIZE_ADDRESS__) && defined(SL_DEBUG)
 #define SL_ASAN 1
 #elif defined(__has_feature) && defined(SL_DEBUG)
@@ -41,9 +41,9 @@ static void *map_memory(size_t len)
 		p = mmap(NULL, len, prot, flags, -1, 0);
 		if (p == MAP_FAILED)
 			return NULL;
-		(void)madvise(p, len, MADV_HUGEPAGE); /* a wish: small pages work too */
+		(void)madvise(p, len, MADV_HUGEPAGE); /* best effort: small pages work, too */
 	}
-	(void)madvise(p, len, MADV_DONTDUMP); /* what clients sent is nobody else's */
+	(void)madvise(p, len, MADV_DONTDUMP); /* core dumps must not contain clients' data */
 	return p;
 }
 
@@ -126,10 +126,10 @@ void sl_umem_census(const struct sl_umem *u, uint32_t *out)
 #ifdef SL_DEBUG
 enum {
 	POISON_BYTE = 0xdb,
-	POISON_LEN = 256, /* without ASan: enough for headers, cheap enough for each put */
+	POISON_LEN = 256, /* without ASan: covers the headers, cheap enough for each put */
 };
 
-/* Steps of the diagram in frame.h, one bit per target. FREE is left by sl_frame_get() only. */
+/* Steps of the diagram in frame.h, one bit per target. Only sl_frame_get() leaves FREE. */
 #define TO(state) (1u << SL_FRAME_##state)
 static const uint8_t allowed_steps[SL_FRAME_STATE_CNT] = {
 	[SL_FRAME_FILL] = TO(RX) | TO(FREE), /* FREE: the port was closed */

@@ -31,7 +31,7 @@
 enum {
 	DEFAULT_RING = 2048,
 	REFILL_BATCH = 32,
-	KICK_PORTION = 32, /* the kernel's, unless XDP_MAX_TX_SKB_BUDGET is known */
+	KICK_PORTION = 32, /* the kernel's default, unless XDP_MAX_TX_SKB_BUDGET is known */
 	SEND_BUFFER = 32 << 20,
 	XDP_HEADROOM = 256,
 	LINK_HEADER = 14 + 2 * 4,
@@ -82,8 +82,8 @@ static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *de
 	f->len = (uint16_t)desc->len;
 	f->rx_ns = 0;
 	/*
-	 * The XDP program's stamp, directly before the packet. It is wiped, so that it cannot be read
-	 * again in front of a later packet that came without.
+	 * The XDP program's timestamp precedes the packet. It is cleared, so that a later packet
+	 * without one does not inherit it.
 	 */
 	memcpy(&meta, f->data - sizeof(meta), sizeof(meta));
 	if (meta.magic == SL_RX_META_MAGIC) {
@@ -96,9 +96,9 @@ static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *de
 }
 
 /*
- * Half of the frames may wait with SYNs and datagrams in them, whatever else waits included, so
- * that a flood never takes the last frame from under a connection that exists. Written only when it
- * changes: without such packets the line stays where the XDP program reads it.
+ * SYNs and datagrams may occupy half of the frames, so that a flood never takes the last frame of
+ * an existing connection. Written only when it changes: the cache line otherwise stays with the XDP
+ * program.
  */
 static void renew_open_limit(struct xsk_port *x)
 {
@@ -206,9 +206,9 @@ static uint32_t tx_unsent(const struct xsk_port *x)
 }
 
 /*
- * Copy mode sends inside the call, a portion at a time, and says EAGAIN when there is more. Older
- * kernels move the ring's consumer only at its end, so progress is not to be seen there; the number
- * of portions bounds the calls. What any other error left waits for the next flush.
+ * Copy mode sends inside the call, a portion at a time, and returns EAGAIN if there is more. Older
+ * kernels move the ring's consumer only at its end, so the number of portions bounds the calls.
+ * Other errors leave the rest to the next flush.
  */
 static void kick_tx(struct xsk_port *x)
 {
@@ -219,7 +219,10 @@ static void kick_tx(struct xsk_port *x)
 	left = tx_unsent(x);
 	if (left == 0)
 		return;
-	/* The flag is read after the descriptors are visible, or a driver going idle is missed. */
+	/*
+	 * The flag must be read after the descriptors are visible, or a driver that goes idle is
+	 * missed.
+	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!xsk_ring_prod__needs_wakeup(&x->tx))
 		return;
@@ -266,7 +269,7 @@ static void xsk_close(struct sl_port *p)
 	if (x->registered)
 		sl_xdp_clear_socket(x->xdp, p->queue);
 	delete_socket(x);
-	/* With the socket gone the kernel has no frame of ours any more. */
+	/* The kernel has no frames any more: the socket is closed. */
 	u = p->umem;
 	for (uint32_t i = 0; i < u->frame_cnt; i++) {
 		struct sl_frame *f = &u->frames[i];
@@ -291,7 +294,7 @@ static const struct sl_port_ops xsk_ops = {
 	.close = xsk_close,
 };
 
-/* A failed bind leaves a socket that cannot be bound again, so each try starts afresh. */
+/* A socket cannot be bound again after a failed bind, so each try starts with a new one. */
 static int try_bind(struct xsk_port *x, const struct sl_xsk_options *o, uint16_t mode_flag)
 {
 	const struct xsk_umem_config umem_cfg = {
@@ -321,7 +324,7 @@ static int try_bind(struct xsk_port *x, const struct sl_xsk_options *o, uint16_t
 	return err;
 }
 
-/* The kernel frees a queue some time after the socket that had it was closed. */
+/* The kernel frees a queue some time after its socket was closed. */
 static int bind_patiently(struct xsk_port *x, const struct sl_xsk_options *o, uint16_t mode_flag)
 {
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
@@ -334,7 +337,7 @@ static int bind_patiently(struct xsk_port *x, const struct sl_xsk_options *o, ui
 	return err;
 }
 
-/* Zero-copy needs the driver's own XDP, so a generic program rules it out. */
+/* Zero-copy needs native XDP, so a generic program rules it out. */
 static int bind_best(struct xsk_port *x, const struct sl_xsk_options *o, bool generic)
 {
 	int err = -EOPNOTSUPP;
@@ -416,7 +419,7 @@ static int describe_port(struct xsk_port *x, const char *ifname, bool generic, s
 	return 0;
 }
 
-/* All of these are wishes: older kernels and limits of the host do not stop the port. */
+/* Best effort: older kernels and limits of the host do not stop the port. */
 static void tune_socket(struct xsk_port *x, const struct sl_xsk_options *o)
 {
 	const int fd = x->port.fd, on = 1, send_buffer = SEND_BUFFER;
@@ -424,9 +427,7 @@ static void tune_socket(struct xsk_port *x, const struct sl_xsk_options *o)
 	const int budget = o->busy_poll_budget ? (int)o->busy_poll_budget : SL_BURST;
 	const uint32_t tx_budget = x->tx.size;
 
-	/*
-	 * Copy mode charges what is on its way to the socket; the tx ring is the limit that counts.
-	 */
+	/* Copy mode charges packets under way to the socket; the tx ring must be the limit. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer, sizeof(send_buffer));
 	setsockopt(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_budget, sizeof(tx_budget));
 	if (!us)
@@ -519,7 +520,7 @@ void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out)
 
 	*out = p->stats;
 	if (getsockopt(p->fd, SOL_XDP, XDP_STATISTICS, &st, &len) < 0)
-		return; /* the socket is gone, and with it what it counted */
+		return; /* the socket and its counters are gone */
 	out->rx_dropped = st.rx_dropped;
 	out->rx_ring_full = st.rx_ring_full;
 	out->fill_empty = st.rx_fill_ring_empty_descs;

@@ -5,16 +5,11 @@
  *   free frames --flush--> fill ring --kernel--> rx ring --rx_burst--> caller
  *   caller --tx_burst--> tx ring --kernel--> completion ring --flush--> free, or UNACKED
  *
- * The memory of the worker's sl_umem is registered once for each port, so that ports of different
- * interfaces can be in different modes; which frame is where is in sl_frame.state, not in the
- * kernel.
+ * Sleeping: a worker may sleep in epoll on `fd` if rx_burst returned nothing after a flush.
+ * Completions wake no thread. In copy mode the kernel sends inside flush(); what it could not take
+ * (tx_unsent) needs another flush soon.
  *
- * Sleeping: a worker may sleep in epoll on `fd` when rx_burst returned nothing after a flush. The
- * descriptor is readable while the rx ring has frames. Completions wake nobody; they are reaped by
- * the next flush. In copy mode (veth, generic) the kernel sends inside the system call of flush();
- * what it could not take (tx_unsent) needs another flush, so do not sleep on that for long.
- *
- * An interface that goes down or away makes rx_burst return nothing; sl_xsk_status() says so.
+ * An interface that is down or gone makes rx_burst return nothing; sl_xsk_status() reports it.
  */
 #ifndef SL_XIO_XSK_PORT_H
 #define SL_XIO_XSK_PORT_H
@@ -28,37 +23,40 @@ enum sl_xsk_wish { SL_XSK_BEST, SL_XSK_ZEROCOPY_ONLY, SL_XSK_COPY_ONLY };
 
 struct sl_xsk_options {
 	uint32_t rx_size, tx_size;     /* ring entries, powers of two; 0: 2048 */
-	uint32_t fill_size, comp_size; /* 0: 2048, and as tx_size */
+	uint32_t fill_size, comp_size; /* 0: 2048, and the value of tx_size */
 	enum sl_xsk_wish wish;
 	uint8_t port_index;        /* of this port in its worker: sl_frame.port */
-	uint32_t worker;           /* for sl_queues */
+	uint32_t worker;           /* written to sl_queues */
 	uint32_t busy_poll_us;     /* 0: off; else SO_PREFER_BUSY_POLL with this SO_BUSY_POLL */
 	uint32_t busy_poll_budget; /* packets per poll; 0: 64 */
 };
 
 /*
- * Binds, fills the fill ring, and only then registers with the XDP program. Frames for the fill
- * ring: at most fill_size, and at most a quarter of the UMEM. Returns 0, or -errno and one line.
+ * Binds, fills the fill ring, then registers with the XDP program. The fill ring gets at most
+ * fill_size frames and a quarter of the UMEM. Returns 0, or -errno and a line in err.
  */
 int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x, uint16_t queue,
 		const struct sl_xsk_options *o, struct sl_err *err);
 
 /*
- * The port's counters and those that the kernel keeps of its socket: a system call, for whoever
- * shows them, on any thread; the owner never pays for it.
+ * Returns the counters of the port and those that the kernel keeps of its socket: a system call.
+ * Any thread.
  */
 void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out);
 
-/* 0; -ENETDOWN or -ENODEV and one line. Any thread. */
+/* Returns 0, or -ENETDOWN or -ENODEV and a line in why. Any thread. */
 int sl_xsk_status(const struct sl_port *p, struct sl_err *why);
 
-/* Frames in the tx ring that the kernel has not looked at yet. */
+/* Returns the number of frames in the tx ring that the kernel has not looked at yet. */
 unsigned sl_xsk_tx_unsent(const struct sl_port *p);
 
-/* Bytes that a frame needs for an IP packet of `mtu` bytes: XDP headroom, Ethernet, two tags. */
+/*
+ * Returns the bytes that a frame needs for an IP packet of `mtu` bytes: XDP headroom, Ethernet, two
+ * tags.
+ */
 uint32_t sl_xsk_frame_need(uint32_t mtu);
 
-/* Binds without an XDP program's help and closes again: enum sl_port_mode or -errno. */
+/* Binds without an XDP program and closes again. Returns enum sl_port_mode or -errno. */
 int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_umem *u);
 
 #endif

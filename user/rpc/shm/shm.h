@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shm transport: one sealed memfd per channel, created by the acceptor, and the Unix socket
- * that passed it to the dialer.
+ * The shm transport: a sealed memfd per channel, and the Unix socket that passed it to the dialler.
  *
- *   memfd:  control page | slots to acceptor | slots to dialer | bulk to acceptor | to dialer
+ *   memfd:  control page | slots to acceptor | slots to dialler | bulk to acceptor | to dialler
  *
  *   sender:    bytes into slot or bulk ring, then slot.seq = number of the message (release)
  *   receiver:  sees the next number (acquire), copies the header, checks the copy
  *
- * The peer may be hostile and write anywhere at any time. Nothing in the memory is therefore an
- * index or a length of ours: offsets follow from the private counts of struct sl_credits. The size
- * is sealed, so no access can fault.
+ * A hostile peer may write anywhere at any time. Nothing in the memory is an index or a length of
+ * ours: offsets follow from struct sl_credits. The size is sealed, so no access can fault.
  *
  * Sleeping: an end sets its `sleeping` bits, then looks once more. The other end publishes, checks
- * the bits behind a full fence, and rings if they are set. The bell is a one-byte packet on the
- * socket. A send with MSG_DONTWAIT cannot block, unlike a write to an eventfd that the peer has
- * made. The socket's hang-up reports the peer's death.
+ * the bits behind a full fence, and rings: a one-byte packet, since a send with MSG_DONTWAIT cannot
+ * block, unlike a write to the peer's eventfd.
  */
 #ifndef SL_RPC_SHM_SHM_H
 #define SL_RPC_SHM_SHM_H

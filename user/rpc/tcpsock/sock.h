@@ -5,15 +5,13 @@
  *   post -> `plain`, a record's worth -> encrypted -> one send() per burst
  *   one recv() per burst -> decrypted into `rx` -> messages, lent in place
  *
- * The channel's own thread makes the system calls. A separate thread would cost two wake-ups per
- * round trip at each end, more than it saves. A worker makes, per burst, one epoll_wait() for all
- * its channels (poll_group.c), one recv() per channel with input, and one send() per channel with output.
+ * The channel's own thread makes the system calls: an extra thread would cost two wake-ups per
+ * round trip at each end. A burst has one epoll_wait() for all channels (poll_group.c), one recv() per
+ * channel with input, one send() per channel with output.
  *
- * Bytes in the kernel cannot be overtaken: it holds at most SK_NOTSENT unsent ones, and
- * posted_bytes counts those that wait here.
- *
- * The slot windows work as in the other transports. There is no bulk ring: bodies lie in line, and
- * TCP's window holds back what the peer does not read.
+ * Bytes in the kernel cannot be overtaken: it holds at most SK_NOTSENT unsent ones; posted_bytes
+ * counts the rest. There is no bulk ring: bodies lie in line, and TCP's window holds back what the
+ * peer does not read.
  */
 #ifndef SL_RPC_TCPSOCK_SOCK_H
 #define SL_RPC_TCPSOCK_SOCK_H

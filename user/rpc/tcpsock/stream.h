@@ -5,11 +5,11 @@
  *   out:  sk_stream_write -> OpenSSL -> `out` (records) -> sk_stream_push: one send() for all
  *   in:   recv() of all that fits -> `in` (records) -> OpenSSL -> sk_stream_read
  *
- * OpenSSL never sees the socket: a burst costs one system call in each direction, and none while
- * the socket is known to have no input, or no room. The socket is edge-triggered; sk_stream_event()
- * means "try again". The peer's end may share its edge with bytes, so `ending` records it.
+ * OpenSSL never sees the socket: a burst costs one system call in each direction, and none without
+ * input or room. The socket is edge-triggered. The peer's end may share its edge with bytes: see
+ * `ending`.
  *
- * A peer may send `quota` bytes before it has proven its key, and the buffers are small until then.
+ * A peer may send `quota` bytes before it has proven its key; buffers are small until then.
  */
 #ifndef SL_RPC_TCPSOCK_STREAM_H
 #define SL_RPC_TCPSOCK_STREAM_H

@@ -89,7 +89,7 @@ static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_acl_ru
 	struct sl_prefix value;
 	bool first = true;
 
-	/* Bounded even if somebody else changes the map meanwhile. */
+	/* Bounded, even if another process changes the map meanwhile. */
 	for (uint32_t i = 0; i < SL_MAX_PREFIXES; i++, first = false, key = next) {
 		struct sl_acl_rule r = {.prefix.family = family};
 
@@ -144,7 +144,7 @@ int sl_xdp_acl_apply(const struct sl_xdp *x, const struct sl_acl_rule *rules, ui
 	qsort(wanted, cnt, sizeof(*wanted), by_prefix);
 	there_cnt = sl_xdp_acl_list(x, there, 2 * SL_MAX_PREFIXES);
 	qsort(there, (size_t)there_cnt, sizeof(*there), by_prefix);
-	/* The longest first: an exception is there before its rule. */
+	/* The longest first: an exception precedes its rule. */
 	for (uint32_t i = cnt; i-- && !rc;) {
 		const struct sl_acl_rule *is =
 			bsearch(&wanted[i], there, (size_t)there_cnt, sizeof(*there), by_prefix);

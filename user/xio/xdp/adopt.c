@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program on the interface before ours: one that the operator attached for us is adopted, one that
- * a killed gateway left is removed. Read from the bottom: sl_xdp_look_for_ours -> look_for_program ->
- * take_ours -> use_adopted.
+ * Programs that are on the interface already: adopts one that the operator attached for us, removes
+ * one that a killed gateway left. sl_xdp_look_for_ours -> look_for_program -> take_ours ->
+ * use_adopted.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static int use_adopted(struct sl_xdp_setup *s, int fd, bool generic, bool dispat
 	return 0;
 }
 
-/* Our program among those on the interface: taken over, or removed where a dead gateway left it. */
+/* Adopts our program, or removes it if a dead gateway left it. */
 static int take_ours(struct sl_xdp_setup *s, const struct xdp_multiprog *mp, struct xdp_program *p)
 {
 	const bool dispatched = !xdp_multiprog__is_legacy(mp);
@@ -66,7 +66,7 @@ static int take_ours(struct sl_xdp_setup *s, const struct xdp_multiprog *mp, str
 		sl_xdp_undispatch(s->x->ifindex, xdp_program__id(p));
 		return -ENOENT;
 	}
-	/* Held by a link of a gateway that is dying: the kernel is about to take it away. */
+	/* A link of a dying gateway holds it: the kernel is about to remove it. */
 	if (!dispatched && sl_xdp_read_config(xdp_program__fd(p), &cfg) == 0 && cfg.by_gateway)
 		return sl_fail(s->err, -EAGAIN,
 			       "%s: program %u belongs to a gateway in another namespace",
@@ -85,7 +85,7 @@ static bool is_ours(struct xdp_program *p)
 	return p && strcmp(xdp_program__name(p), SL_XDP_PROG) == 0;
 }
 
-/* -ENOENT: no program of ours is there, and nothing that is in the way. */
+/* Returns -ENOENT if there is no program of ours, and none in the way. */
 static int look_for_program(struct sl_xdp_setup *s)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(s->nic.ifindex);
@@ -101,8 +101,8 @@ static int look_for_program(struct sl_xdp_setup *s)
 		else if (p)
 			res = sl_fail(
 				s->err, -EBUSY,
-				"%s already has the XDP program %s (id %u), which shares the "
-				"interface with none: detach it with `ip link set dev %s xdp off`",
+				"%s already has the XDP program %s (id %u), which does not share "
+				"the interface: detach it with `ip link set dev %s xdp off`",
 				s->x->ifname, xdp_program__name(p), xdp_program__id(p),
 				s->x->ifname);
 	} else {
@@ -115,7 +115,7 @@ static int look_for_program(struct sl_xdp_setup *s)
 	return res;
 }
 
-/* A gateway that has just been killed still holds its link for a moment. */
+/* A killed gateway holds its link for a moment. */
 int sl_xdp_look_for_ours(struct sl_xdp_setup *s)
 {
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};

@@ -60,7 +60,7 @@ static int map_info(int fd, struct bpf_map_info *info)
 	return bpf_obj_get_info_by_fd(fd, info, &len) < 0 ? -errno : 0;
 }
 
-/* libbpf names the map after the object file, in various ways, but always with this end. */
+/* libbpf prefixes the map's name by the object file's, in various ways. */
 static bool is_rodata(const struct bpf_map_info *info)
 {
 	const char *dot = strrchr(info->name, '.');
@@ -123,7 +123,7 @@ static int take_map(struct sl_xdp *x, int fd, const struct bpf_map_info *info)
 	return 0;
 }
 
-/* The counts follow from the sizes, and the sizes have to agree with each other. */
+/* Derives the counts from the sizes, which must agree with each other. */
 static int derive_counts(struct sl_xdp *x, struct sl_err *err)
 {
 	struct bpf_map_info hist, live, ctl;
@@ -174,7 +174,7 @@ int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, struct sl_err *err)
 	return derive_counts(x, err);
 }
 
-/* As the kernel lays out an mmapable array. */
+/* The kernel's layout of an mmapable array. */
 static size_t mmap_len(enum sl_xdp_map map, size_t entries)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -260,10 +260,10 @@ void sl_xdp_reset_maps(const struct sl_xdp *x)
 	sl_xdp_clear_listeners(x);
 	memset(x->hist, 0, sizeof(*x->hist) * map_entries(x, SL_MAP_SVC_HIST));
 	memset(x->live, 0, sizeof(*x->live) * map_entries(x, SL_MAP_SVC_LIVE));
-	/* sl_svc_ctl is the operator's. */
+	/* sl_svc_ctl belongs to the operator. */
 }
 
-/* --- what the data path asks of them --- */
+/* --- access of the data path --- */
 
 static int result(int res)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The maps of a program on an interface, as sluice/abi.h has them: found, checked and mapped by
- * maps.c, pinned by pins.c.
+ * Maps of a program on an interface (sluice/abi.h): maps.c finds, checks and maps them, pins.c pins
+ * them.
  */
 #ifndef SL_XIO_XDP_MAPS_H
 #define SL_XIO_XDP_MAPS_H
@@ -11,17 +11,19 @@
 
 const char *sl_xdp_map_name(enum sl_xdp_map map);
 
-/* The constants of a loaded program, from the .rodata map among its maps; 0 or -errno. */
+/* Reads the constants of a loaded program from its .rodata map. Returns 0 or -errno. */
 int sl_xdp_read_config(int prog_fd, struct sl_prog_config *out);
 
-/* Finds the maps of a loaded program by name and checks their layout; fills map_fd and counts. */
+/*
+ * Finds the maps of a loaded program by name and checks their layout; fills map_fd and the counts.
+ */
 int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, struct sl_err *err);
 
-/* Maps sl_queues and sl_svc_* into memory; the latter are those of `share`, if given. */
+/* Maps sl_queues and sl_svc_* into memory; sl_svc_* are those of `share`, if given. */
 int sl_xdp_map_memory(struct sl_xdp *x, const struct sl_xdp *share, struct sl_err *err);
 void sl_xdp_unmap_memory(struct sl_xdp *x);
 
-/* What an earlier gateway left in the maps of an adopted program. */
+/* Clears what an earlier gateway left in the maps of an adopted program. */
 void sl_xdp_reset_maps(const struct sl_xdp *x);
 void sl_xdp_clear_listeners(const struct sl_xdp *x);
 

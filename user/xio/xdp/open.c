@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An interface is taken and let go. Read from sl_xdp_open at the bottom: check_args ->
- * lock_interface -> adopt.c or attach.c -> check_queues -> set_up_maps.
+ * Opens and closes an interface: sl_xdp_open -> check_args -> lock_interface -> adopt.c or attach.c
+ * -> check_queues -> set_up_maps.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static int log_libxdp(enum libxdp_print_level level, const char *fmt, va_list ar
 	return log_libbpf(LIBBPF_DEBUG, fmt, args);
 }
 
-/* An abstract socket exists once per network namespace, and goes with its process. */
+/* An abstract socket exists once per network namespace, and ends with its process. */
 static int lock_interface(struct sl_xdp_setup *s)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -94,10 +94,10 @@ static int check_args(struct sl_xdp_setup *s, const char *ifname)
 }
 
 /*
- * virtio_net adds receive queues when XDP comes, one per CPU, unless that exceeds its maximum. An
- * AF_XDP socket on them receives, but what it sends stays in the ring; and when the program goes
- * before the socket has been wound up, the driver keeps a dangling pointer and the kernel crashes
- * at the next attach (seen with 7.2). So they are not used at all.
+ * virtio_net adds receive queues for XDP, one per CPU, unless that exceeds its maximum. AF_XDP
+ * sockets on them receive, but their output stays in the ring. If the program is detached before
+ * the socket is gone, the driver keeps a dangling pointer: the kernel crashes at the next
+ * attach (seen with 7.2). They are not used.
  */
 static int check_queues(struct sl_xdp_setup *s)
 {

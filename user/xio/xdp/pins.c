@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The maps' names in the BPF file system: a directory for each interface, locked by the gateway that
- * lives, so that what a dead one left is known as such.
+ * Pinned maps: a directory per interface in the BPF file system. A living gateway locks its
+ * directory, which tells it from those of dead ones.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,8 +19,9 @@
 enum { LOCK_TRIES = 8 };
 
 /*
- * The owner of a directory can replace what is in it, and so can others if they may write to it. On a
- * BPF file system that all may write to, another account may have made it first. 0 or -errno.
+ * The owner of a directory can replace its contents, and so can other users with write access.
+ * Another user may have created it first on a BPF file system that all can write to. Returns 0 or
+ * -errno.
  */
 static int check_owner(const char *path)
 {
@@ -42,7 +43,7 @@ static int make_dir(const char *path)
 	return errno == EEXIST ? check_owner(path) : -errno;
 }
 
-/* The directory of a living gateway is locked by it. A descriptor, or -errno. */
+/* Returns a locked descriptor of the directory, or -errno. A living gateway holds the lock. */
 static int lock_dir(const char *path)
 {
 	struct stat here, there;
@@ -54,7 +55,7 @@ static int lock_dir(const char *path)
 		err = -errno;
 	else if (fstat(fd, &here) == 0 && stat(path, &there) == 0 && here.st_ino == there.st_ino)
 		return fd;
-	else /* swept between the two */
+	else /* swept between open and flock */
 		err = -ENOENT;
 	close(fd);
 	return err;
@@ -65,7 +66,7 @@ static int take_dir(struct sl_xdp *x, const char *root, const char *name)
 	int err;
 
 	snprintf(x->pin_dir, sizeof(x->pin_dir), "%s/%s", root, name);
-	/* The BPF file system keeps names with dots for itself: eth0.100 is pinned as eth0_100. */
+	/* The BPF file system reserves names with dots: eth0.100 is pinned as eth0_100. */
 	for (char *c = x->pin_dir + strlen(root); *c; c++)
 		*c = *c == '.' ? '_' : *c;
 	for (int tries = 0; tries < LOCK_TRIES; tries++) {
@@ -90,7 +91,7 @@ static int choose_dir(struct sl_xdp *x, const char *root)
 	int err = make_dir(root);
 
 	if (err)
-		snprintf(x->pin_dir, sizeof(x->pin_dir), "%s", root); /* for the message */
+		snprintf(x->pin_dir, sizeof(x->pin_dir), "%s", root); /* for the error message */
 	else
 		err = take_dir(x, root, x->ifname);
 	if (err != -EWOULDBLOCK)
@@ -149,7 +150,7 @@ int sl_xdp_pin(struct sl_xdp *x, const char *root, struct sl_err *err)
 	res = choose_dir(x, root);
 	foreign = res == -EPERM;
 	if (!res)
-		remove_pins(x->pin_lock_fd); /* of a gateway that died: nobody holds the lock */
+		remove_pins(x->pin_lock_fd); /* left by a dead gateway: the lock was free */
 	for (uint32_t i = 0; i < SL_MAP_CNT && !res; i++) {
 		snprintf(path, sizeof(path), "%s/%s", x->pin_dir, sl_xdp_map_name(i));
 		if (bpf_obj_pin(x->map_fd[i], path) < 0)

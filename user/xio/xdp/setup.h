@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What open.c, attach.c and adopt.c share while an interface is set up. */
+/* Interface set-up, shared by open.c, attach.c and adopt.c. */
 #ifndef SL_XIO_XDP_SETUP_H
 #define SL_XIO_XDP_SETUP_H
 
@@ -10,25 +10,26 @@
 
 #define SL_XDP_PROG "sluice_xdp"
 
-/* Where set-up stands; a failed step has put its line into err. */
+/* State of the set-up; a failed step has put its line into err. */
 struct sl_xdp_setup {
 	struct sl_xdp *x;
 	const struct sl_xdp_options *o;
 	struct sl_nic_info nic;
-	int prog_fd; /* of the loaded or adopted program */
+	int prog_fd; /* the loaded or adopted program */
 	struct sl_err *err;
 };
 
 /*
- * attach.c: loads our program and attaches it, native before generic, in libxdp's dispatcher before
- * alone; `mode` says which, and why not the other. 0 or -errno.
+ * attach.c: loads and attaches our program: native before generic, libxdp's dispatcher before
+ * single. `mode` tells which, and why not the other. Returns 0 or -errno.
  */
 int sl_xdp_put_on(struct sl_xdp_setup *s);
+/* Detaches our program. */
 void sl_xdp_take_off(struct sl_xdp *x);
 
 /*
- * adopt.c: what is on the interface already. 0: a program that the operator attached, which is
- * taken; -ENOENT: none of ours, and nothing that is in the way; otherwise -errno.
+ * adopt.c: looks for programs on the interface. Returns 0 (adopted one that the operator attached),
+ * -ENOENT (none of ours, and none in the way), or -errno.
  */
 int sl_xdp_look_for_ours(struct sl_xdp_setup *s);
 

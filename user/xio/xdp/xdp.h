@@ -4,28 +4,27 @@
  *
  *   sl_xdp_open -> sl_xdp_listen ... -> (worker: sl_xsk_open) -> sl_xdp_close
  *
- * Three ways to be attached, told by `attach` and `mode`:
+ * Three ways of being attached, in `attach` and `mode`:
  *
  *   LINK        Single program, held by a BPF link of this process. The kernel detaches it when the
- *               process ends, whatever ends it. The way when the kernel refuses the dispatcher.
+ *               process ends for any reason. Used if the kernel refuses the dispatcher.
  *   DISPATCHER  By libxdp, beside other programs. libxdp attaches by netlink and pins its links, so
- *               its programs outlive the process; a guard process (detach_watchdog.h) detaches ours when
- *               this one ends. If the guard is killed as well, the program left behind passes all
- *               packets, since it has no sockets; the next start recognises and replaces it.
- *   ADOPTED     The operator attached our object by hand; it is used, and left there at the end.
+ *               its programs outlive the process. A watchdog process (detach_watchdog.h) detaches ours
+ *               when this one ends. If it is killed as well, the program passes all packets, since it
+ *               has no sockets; the next start recognises and replaces it.
+ *   ADOPTED     The operator attached our object; it is used, and left there at the end.
  *
- * Native mode is tried first, then generic; `mode` says which, and why not native.
+ * Native mode is tried first, then generic; `mode` tells which, and why not native.
  *
- * Maps are pinned in `pin_dir`, SL_PIN_ROOT/IFNAME, until sl_xdp_close(), or, where the process may
- * not remove them any more, until somebody sweeps. Pins of a process that died are replaced. Where
- * a living gateway in another network namespace has taken that name, it is IFNAME@INODE of this
- * namespace; dots in a name become underscores. An interface has one gateway at a time.
+ * Maps are pinned in `pin_dir`, SL_PIN_ROOT/IFNAME, until sl_xdp_close(), or until a sweep if the
+ * process may not remove them. Pins of a dead process are replaced. If a gateway in another network
+ * namespace uses the name, it is IFNAME@INODE of this namespace. Dots in a name become underscores.
+ * An interface has one gateway at a time.
  *
  * Close the sockets first and sl_xdp last. Attaching may change the number of queues
- * (sl_probe_nic): ask after the open which queues want a socket; a packet on a queue without one is
- * the kernel's.
+ * (sl_probe_nic): query it after the open. A packet on a queue without a socket goes to the kernel.
  *
- * Maps have one writer each, see sluice/abi.h. Functions are called from the control thread.
+ * Each map has one writer, see sluice/abi.h. Control thread.
  */
 #ifndef SL_XIO_XDP_XDP_H
 #define SL_XIO_XDP_XDP_H
@@ -61,10 +60,10 @@ struct xdp_program;
 struct sl_xdp_options {
 	uint32_t worker_cnt;        /* 1 .. SL_MAX_WORKERS */
 	uint32_t service_cnt;       /* 0 (as 1) .. SL_MAX_SERVICES */
-	uint32_t service_least;     /* that an adopted program must have; 0: as service_cnt */
+	uint32_t service_least;     /* minimum of an adopted program; 0: service_cnt */
 	bool generic;               /* do not try native mode */
 	bool no_dispatcher;         /* single program even if the kernel has the dispatcher */
-	const struct sl_xdp *share; /* use the sl_svc_* maps of this one: a further interface */
+	const struct sl_xdp *share; /* use the sl_svc_* maps of this one, for a further interface */
 	const char *pin_root;       /* NULL: SL_PIN_ROOT; "": no pins */
 };
 
@@ -77,8 +76,8 @@ struct sl_xdp {
 	uint32_t attached_id; /* program on the interface: this one, or the dispatcher */
 	uint32_t worker_cnt;  /* of the maps; when adopted, they may have more than was asked for */
 	uint32_t service_cnt; /* stride for sl_hist_index() and sl_live_index() */
-	char mode[128];       /* for people: "native, single program (no dispatcher: ...)" */
-	char pin_dir[128];    /* "" without pins */
+	char mode[128];       /* text: "native, single program (no dispatcher: ...)" */
+	char pin_dir[128];    /* "": no pins */
 
 	int map_fd[SL_MAP_CNT];
 	struct sl_queue *queues; /* SL_MAX_QUEUES of them */
@@ -94,7 +93,7 @@ struct sl_xdp {
 	struct xdp_program *dispatched;
 };
 
-/* Returns 0, or -errno and one line in err; *x is then as after sl_xdp_close(). */
+/* Returns 0, or -errno and a line in err; *x is then as after sl_xdp_close(). */
 int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_options *o,
 		struct sl_err *err);
 
@@ -108,12 +107,12 @@ int sl_xdp_status(const struct sl_xdp *x, struct sl_err *why);
 void sl_xdp_close(struct sl_xdp *x);
 
 /*
- * Removes the pins of gateways that live no more: of any interface, in any network namespace. root
- * as in the options.
+ * Removes the pins of dead gateways, for all interfaces and network namespaces. root: as in the
+ * options.
  */
 void sl_xdp_sweep_pins(const char *root);
 
-/* From now on packets to `key` go to the sockets. Replaces an entry of the same key. */
+/* Directs packets for `key` to the sockets. Replaces an entry of the same key. */
 int sl_xdp_listen(const struct sl_xdp *x, const struct sl_listener_key *key,
 		  const struct sl_listener *l);
 int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key);
@@ -131,13 +130,13 @@ int sl_xdp_set_listeners(const struct sl_xdp *x, const struct sl_xdp_listener *l
 int sl_xdp_compare_listeners(const void *a, const void *b);
 
 /*
- * For sl_xsk_open() and its close: packets of the queue (below SL_MAX_QUEUES) go to this socket, of
- * this worker.
+ * Directs packets of a queue (below SL_MAX_QUEUES) to this socket of this worker; for
+ * sl_xsk_open().
  */
 int sl_xdp_set_socket(const struct sl_xdp *x, uint16_t queue, uint32_t worker, int xsk_fd);
 void sl_xdp_clear_socket(const struct sl_xdp *x, uint16_t queue);
 
-/* Packets per verdict since the program was loaded, summed over CPUs. Returns 0 or -errno. */
+/* Counts packets per verdict since the program was loaded, over all CPUs. Returns 0 or -errno. */
 int sl_xdp_verdicts(const struct sl_xdp *x, uint64_t out[SL_RX_VERDICT_CNT]);
 
 static inline struct sl_svc_hist *sl_xdp_hist(const struct sl_xdp *x, uint32_t worker,
