@@ -51,7 +51,7 @@ SL_LDFLAGS += -pie -Wl,-z,relro,-z,now
 ifeq ($(DEV)$(SAN)$(DEBUG)$(WALK)$(filter clang%,$(notdir $(CC))),)
 SL_CFLAGS += -flto=auto -ffat-lto-objects
 NO_LTO    := -fno-lto
-NO_LTO_interop := $(NO_LTO) # nobody measures it
+NO_LTO_interop := $(NO_LTO) # its speed does not matter
 endif
 ifdef DEBUG
 SL_CFLAGS += -DSL_DEBUG -O1
@@ -163,7 +163,7 @@ $(foreach m,$(MODULES),$(eval $(call lib_rule,$(m))))
 # An archive that was made with another AEAD is made again.
 AEAD_OLD := $(shell f=$(call LIB,front); [ ! -e $$f ] || $(AR) t $$f | grep -q '^aead_$(AEAD)\.o$$' || rm -f $$f)
 
-# By each name that an object can have, whatever way BUILD was written before.
+# All names that an object can have, for any form of BUILD.
 DEPENDS   = -MMD -MP $(addprefix -MT ,$(sort $@ $(abspath $@) $(patsubst $(CURDIR)/%,%,$(abspath $@))))
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -269,7 +269,7 @@ test: ## the same each time; needs root
 	$(Q)tests/run.sh all
 test-long: ## clang-tidy, load, sanitizers, virtual machines, Debian 13, arm64, timed fuzzing
 	$(Q)tests/run.sh long
-# What a sanitizer does not get along with: a sandbox that lets none of its own calls through, tests that count allocations.
+# Incompatible with sanitizers: a sandbox that forbids their calls, tests that count allocations.
 NOT_SANITIZED := sandbox/% batch/test_queue front/test_grpc_descriptors
 # Those that take longest begin first.
 LONGEST  := $(addprefix rpc/sdk/test_,migrate liar load killed failure threads silence) \
@@ -333,7 +333,7 @@ $(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h 
 # A package passes DESTDIR, and leaves the account to sysusers.d.
 put_files = BUILD='$(BUILD)' DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' UNITDIR='$(UNITDIR)' \
 	PYDIR='$(PREFIX)/$(PY_DIR)' VERSION='$(VERSION)' user/service/install.sh
-install: all ## to $(DESTDIR)$(PREFIX): programs, the service and its account, libraries, /etc/sluice if there is none
+install: all ## programs, the service and its user, libraries to $(DESTDIR)$(PREFIX), /etc/sluice if there is none
 	$(Q)$(put_files) install
 uninstall: ## remove what `make install` has put there; a configuration that was changed stays
 	$(Q)$(put_files) uninstall

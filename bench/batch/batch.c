@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every policy on every pattern of load, with the batcher and the controller that the gateway runs.
- * Rows: pattern policy goodput p50 p99 mean_batch shed; the last lines are the ratios, and how many
- * were refused when backends stood still. best_fixed
- * is what perfect hand-tuning would reach: the best of a sweep over sizes and delays for that very
- * pattern. What is printed are means over other seeds than the sweep's, the same for all policies:
- * the best of a hundred on one seed is also the luckiest.
+ * Every policy on every pattern of load, with the batcher and the controller of the gateway. Rows:
+ * pattern policy goodput p50 p99 mean_batch shed. The last lines are the ratios, and the refusals
+ * while backends stood still. best_fixed is perfect hand-tuning: the best of a sweep over sizes and
+ * delays for that pattern.
+ *
+ * Printed figures are means over other seeds than the sweep's, the same for all policies. The best
+ * of a hundred on one seed is also the luckiest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,7 +162,7 @@ static void one_pattern(const struct sim_setting *s, const struct sim_pattern *p
 
 static void curves(const char *svg)
 {
-	/* What a hand sets: a size with and without waiting for it. */
+	/* Typical manual settings: a size with and without a delay. */
 	static const struct sl_cfg_batch small = {.policy = SL_POLICY_FIXED, .size = 32},
 					 large = {.policy = SL_POLICY_FIXED,
 						  .size = 128,
@@ -240,11 +241,10 @@ static void stalls(void)
 #define BUSY .slow_share = 0.2, .slow_ms = 10, .pause_ms = 10, .pause_every_ms = 50
 
 /*
- * Clients with one request at a time, which ask again at once when they are refused: refusing makes
- * more come. On a host where batches take longer by chance and the gateway stands still, a rate that
- * was thought too low for a moment must not refuse them; and behind a time in which the backends are
- * four times slower, which is overload, they are to be served again as if nothing had been: how many
- * are refused in the last quarter of the run.
+ * Closed-loop clients with one request at a time, which retry at once when they are refused:
+ * refusals increase the load. A rate that looks too low for a moment, on a host with random pauses,
+ * must not refuse them. After a time of overload, with backends four times slower, they must be
+ * served as before. Counts refusals in the last quarter.
  */
 static void loops(void)
 {

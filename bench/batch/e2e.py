@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patterns of load against every policy, end to end. Started by e2e.sh.
 
-Rows: pattern, policy, goodput (replies within the bound per second, as the gateway measured them from the first byte
-of the request to the last of the reply), p50 and p99 of all replies in ms as the client saw them, mean batch, share of
-requests shed. For each pattern a sweep over sizes and delays finds the best fixed policy; then it, aimd and adaptive
-take turns for ROUNDS rounds, and a ratio is the median of the ratios within a round. Loads are shares of a capacity
+Rows: pattern, policy, goodput, p50 and p99 of all replies in ms as the client saw them, mean batch, share of requests
+shed. Goodput is replies within the bound per second, by the gateway's measurement: from the first byte of the request
+to the last of the reply. For each pattern a sweep over sizes and delays finds the best fixed policy. Then that, aimd and
+adaptive take turns for ROUNDS rounds; a ratio is the median of the ratios within a round. Loads are shares of a capacity
 measured just before.
 """
 import json, os, re, signal, statistics, subprocess, sys, threading, time

@@ -18,7 +18,7 @@ arena
 "$BUILD/score" --make-matrix "$ROWS" --matrix "$D/matrix" --dim 256 || exit 1
 "$BUILD/score" --make-matrix $((ROWS * 5 / 2)) --matrix "$D/larger" --dim 256 || exit 1
 dd if="$D/matrix" of="$D/body" bs=1024 count=1 status=none
-# What computes gives way to what only takes a moment: there may be fewer cores than processes.
+# Computing processes yield to short tasks: there may be fewer cores than processes.
 score() { backend "$1" score --dim 256 "${@:2}" && renice -n 5 -p "${pid_of[$1]}" >/dev/null; }
 score plain --matrix "$D/matrix"
 score slow --matrix "$D/larger"

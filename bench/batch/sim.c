@@ -16,7 +16,7 @@ enum { OUTSTANDING = 2, QUEUE_MAX = 4096, RESERVE = 8 };
 struct request {
 	struct sl_batch_item item;
 	struct request *next; /* unused ones */
-	uint32_t client;      /* of a closed loop */
+	uint32_t client;      /* closed loop only */
 	bool measured, replied;
 };
 
@@ -44,8 +44,8 @@ struct sim {
 	struct sl_hist_fine latency;
 	double rate; /* at load 1, requests per ns */
 	double next_ns, pause_ns;
-	bool over;                   /* nobody asks any more */
-	double asks_ns[SIM_CLIENTS]; /* of a closed loop: when each asks next */
+	bool over;                   /* its client has left */
+	double asks_ns[SIM_CLIENTS]; /* closed loop: next request of each client */
 	uint64_t now_ns, asked, good, replied, refused, refused_last, batches, batched;
 };
 
@@ -142,7 +142,7 @@ static int send_batch(void *app, unsigned backend, struct sl_batch_item **items,
 	return 0;
 }
 
-/* Whoever of a closed loop asks next. */
+/* Returns the closed-loop client with the next request. */
 static uint32_t next_client(struct sim *sim)
 {
 	uint32_t next = 0;
@@ -262,7 +262,7 @@ static struct flight *next_reply(struct sim *sim, unsigned *backend)
 	return next;
 }
 
-/* What falls into a pause of the gateway is seen behind it. */
+/* Events within a pause of the gateway are seen after it. */
 static void pass_to(struct sim *sim, uint64_t ns)
 {
 	const struct sim_pattern *p = sim->p;

@@ -15,7 +15,7 @@
 
 enum { SIM_BACKENDS = 2, SIM_CLIENTS = 64 };
 
-/* What a batch costs. Times of patterns and backends are in latency bounds. */
+/* Cost of a batch. Times of patterns and backends are in latency bounds. */
 struct sim_backend {
 	double alpha, beta;
 	uint32_t step; /* > 0: sizes are rounded up to a multiple */
@@ -23,7 +23,7 @@ struct sim_backend {
 
 struct sim_pattern {
 	const char *name;
-	double load;  /* of the capacity */
+	double load;  /* relative to the capacity */
 	double burst; /* > 0: load during bursts */
 	double burst_for, burst_every;
 	double stall_ms, stall_every_ms; /* > 0: all backends stand still for so long, so often */

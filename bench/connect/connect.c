@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it takes until a backend that was not connected has served its first request, and what each
+ * Time until a backend without a connection has served its first request, and memory that each
  * further connection pins: connect LABEL ENDPOINT
  *
- *   first   the first connection of a process on a device: it makes what the others share
+ *   first   the first connection of a process on a device, which creates what the others share
  *   cold    each further one, while those before stay
  *   again   the last one ends, and its backend comes back
- *   prepared  the same, when both ends have had time to make ahead what they need
+ *   prepared  the same, when both ends have had time to prepare
  *   hot     a round trip on a connection that is there
  *   pin     locked memory per further connection, at the gateway and at the backend
  *   polling_cold, polling_hot_rtt  those between ends that never sleep
- *   bootstrap  (of an older commit) from the start of 1, 8, 32 backends until each has served a request,
- *              beside a load, as virtual.c measures it of this one
+ *   bootstrap  (older commit only) from the start of 1, 8, 32 backends until each has served a
+ *              request, beside a load; virtual.c measures it for this one
  *
- * Rows are LABEL_name<TAB>value<TAB>unit. SL_RPC_KEY_FILE names the key. It is also built with the
- * sources of an older commit (run.sh).
+ * Rows are LABEL_name<TAB>value<TAB>unit. SL_RPC_KEY_FILE names the key. run.sh also builds it with
+ * the sources of an older commit.
  */
 #include <stdio.h>
 #include <stdlib.h>

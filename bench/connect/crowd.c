@@ -87,7 +87,7 @@ static void give(const struct order *o)
 
 /* --- a thread that dials --- */
 
-/* That thread; 0: the calling one. */
+/* Pins that thread; 0: the calling one. */
 static void keep_to(unsigned cpu, pid_t tid)
 {
 	cpu_set_t set;
@@ -124,13 +124,13 @@ struct crowd {
 	bool answered[CROWD];
 	atomic_bool stop;
 	bool apart; /* the thread keeps to the processor of all but `hot` */
-	/* of those who carry requests */
+	/* the carriers of requests */
 	const struct beside *beside;
 	atomic_uint due;
 	unsigned asked;
 };
 
-/* Who does not listen yet is tried again. */
+/* Dials again until the backend listens. */
 static void *dial_all(void *arg)
 {
 	struct crowd *c = arg;
@@ -170,7 +170,7 @@ static void *call_for_requests(void *arg)
 /* Channels that can be had again. */
 static struct sl_rpc_channel *spares[CROWD];
 
-/* What was dialled meanwhile sends its first request; of how many there are by now. */
+/* Sends the first request on each new connection. Returns the number of connections. */
 static unsigned take_new(struct crowd *c)
 {
 	for (unsigned i = 0; i < c->cnt && c->taken < c->made_cnt; i++) {

@@ -10,36 +10,36 @@
 
 enum { ENDPOINT_LEN = 64 };
 
-/* The next one that nobody has listened on. */
+/* Names the next endpoint without a listener. */
 void name_endpoint(char at[ENDPOINT_LEN], const char *scheme);
 
 /*
- * Forks the process that starts backends later on: before this one has threads and frame memory. What
- * it starts has been loaded, so that the start of a program is not measured.
+ * Forks the process that starts backends later, before this one has threads and frame memory.
+ * Programs are loaded in advance, so their start is not measured.
  */
 void open_nursery(void);
 
-/* Milliseconds until CNT backends, from their start, listen, while nobody connects to them. */
+/* Returns milliseconds from the start of CNT backends until they listen, without connections. */
 double start_up(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt);
 
 /* Milliseconds until CNT backends, from their start, have served a request each, beside `hot`'s. */
 double bootstrap(struct sl_rpc_channel *hot, const char *scheme, unsigned cnt);
 
 /*
- * Of two, as a worker has a core of its own, and other backends are on other hosts: what is to be
- * measured is not that there are too few processors.
+ * Two CPUs: a worker has a core of its own, and other backends are on other hosts. A lack of CPUs
+ * must not be measured.
  */
 enum { HOT_CPU, OTHERS_CPU };
 void keep_process_to(unsigned cpu, pid_t pid);
 
 /*
- * What goes on beside: connections to endpoints, one behind the other; or requests by carriers, which
- * are connected, one of them each every_us.
+ * Load beside the measurement: connections to endpoints, one after the other; or requests by
+ * connected carriers, one of them each every_us.
  */
 struct beside {
 	const char (*endpoints)[ENDPOINT_LEN];
 	struct sl_rpc_channel **carriers; /* instead of endpoints */
-	unsigned cnt;                     /* of either */
+	unsigned cnt;                     /* number of either */
 	double every_us;
 };
 

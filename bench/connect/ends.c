@@ -199,7 +199,7 @@ struct sl_rpc_channel *add_channel(void)
 	return ch;
 }
 
-/* soft-RoCE works on the same processors: whoever only spins may make it wait for the clock. */
+/* soft-RoCE runs on the same CPUs: pure spinning may delay it until the next clock tick. */
 void turn(void)
 {
 	uint64_t now_ns = sl_now_ns();
@@ -254,7 +254,7 @@ void request(struct sl_rpc_channel *ch)
 		turn();
 }
 
-/* 0: nobody listens yet. */
+/* Returns 0 if there is no listener yet. */
 static double try_connect(struct sl_rpc_channel *ch, const char *endpoint)
 {
 	uint64_t start = sl_now_ns();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both ends of the connection bench: backends, processes of their own that send bodies back, and a
- * gateway's end of the RPC with frame memory of the product's size. What fails ends the program.
- * Compiled against an older commit too (CONNECT_BEFORE): it uses nothing but what both have.
+ * Both ends of the connection bench: echo backends in processes of their own, and a gateway's end
+ * of the RPC with frame memory of the product's size. A failure ends the program. Also compiled
+ * against an older commit (CONNECT_BEFORE): it uses only what both have.
  */
 #ifndef BENCH_CONNECT_ENDS_H
 #define BENCH_CONNECT_ENDS_H
@@ -31,7 +31,7 @@ void close_gateway(void);
 struct sl_rpc_channel *add_channel(void);
 /* Progress, and a short sleep if there is none, unless it polls. */
 void turn(void);
-/* Any thread. NULL: nobody listens there. */
+/* Any thread. Returns NULL if there is no listener. */
 struct sl_transport *dial_to(const char *endpoint);
 /* Sends a request; the flag is set when it is answered. */
 void ask(struct sl_rpc_channel *ch, bool *answered);
@@ -49,6 +49,6 @@ double percentile(double *v, unsigned cnt, unsigned percent);
 /* Locked memory of a process, in KiB. */
 double pinned_kib(pid_t pid);
 
-extern const char *label; /* of rows */
+extern const char *label; /* label of rows */
 
 #endif

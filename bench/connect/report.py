@@ -3,7 +3,7 @@
 import statistics
 import sys
 
-# Of several pairs the largest ratio counts. With each is its bar, if it has one.
+# The largest ratio of several pairs counts, each beside its limit, if it has one.
 RATIOS = {
     "connect_cold_over_before": [("connect_cold", "before_cold")],  # 0.4 at most
     "connect_prepared_over_hot_rtt": [("connect_prepared", "connect_hot_rtt")],  # 8 at most
@@ -25,7 +25,7 @@ RATIOS = {
     "bootstrap_virtual_over_cold": [(f"virtual_bootstrap_{n}", f"virtual_bootstrap_rc_{n}") for n in (1, 8, 32)],
     # The same over what the older commit took for it.
     "bootstrap_virtual_over_before": [(f"virtual_bootstrap_{n}", f"before_bootstrap_{n}") for n in (1, 8, 32)],
-    # The part of that which is the start of their processes, whoever connects to them.
+    # Part of that: starting their processes, for any client.
     "bootstrap_start_over_cold": [(f"virtual_start_{n}", f"virtual_bootstrap_rc_{n}") for n in (1, 8, 32)],
     # 99th percentile of round trips while others connect on the other processor, over while it only spins: 1.5 at most.
     "hot_p99_while_others_connect": [("virtual_hot_p99", "virtual_hot_p99_quiet")],

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What connections cost, over RDMA (soft-RoCE) in a guest: with this tree, and with the commit BEFORE, built here from the
-# repository, in turns in the same guest. Rows name<TAB>value<TAB>unit, the last lines `ratio NAME VALUE`. Writes
+# Cost of connections over RDMA (soft-RoCE), with this tree and with the commit BEFORE, built here from the repository. Both
+# take turns in the same guest. Rows name<TAB>value<TAB>unit, the last lines `ratio NAME VALUE`. Writes
 # bench/results/connect.tsv. In the guest ratios mean something, times do not.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -21,7 +21,7 @@ WINDOW_S = float(os.environ.get("WINDOW", "1"))
 
 
 class UnreadSmallSegments(SlowReader):
-    """400 KB each that nobody reads, in segments of the smallest size; eight connections a second begin anew."""
+    """Replies of 400 KB each that are not read, in segments of the smallest size; eight connections a second start again."""
     count, rate = 40, 8
     options = [(attacks.socket.IPPROTO_TCP, TCP_MAXSEG, 88)]
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1: ns per parsed head, per request through the whole front, per formatted reply, and for
- * comparison llhttp's time (C source of the package node-llhttp) for the same heads.
- * Prints rows of name, value, unit; each the best of several rounds.
+ * HTTP/1.1: ns per parsed head, per request through the whole front, and per formatted reply.
+ * llhttp (C source of the package node-llhttp) parses the same heads for comparison. Prints rows of
+ * name, value, unit; each is the best of several rounds.
  */
 #include <stdio.h>
 #include <string.h>
@@ -198,7 +198,7 @@ static int count(llhttp_t *p, const char *at, size_t len)
 	return 0;
 }
 
-/* With the callbacks that a caller needs to know method, target and fields. */
+/* Uses the callbacks that a caller needs to know method, target and fields. */
 static void run_llhttp(struct sl_span in)
 {
 	llhttp_settings_t settings;

@@ -208,7 +208,7 @@ enum { LOOKUPS = 64 * 1024 };
 
 struct flows {
 	struct sl_flow_table wcfg;
-	struct sl_flow_key *keys;   /* by value */
+	struct sl_flow_key *keys;   /* indexed by value */
 	uint32_t *order;            /* LOOKUPS values */
 	struct sl_flow_key *probes; /* their keys, one after the other as from packets */
 	uint32_t cnt;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions, and misses of the first caches, that a worker spends on a small GET, from frame to
- * frame over shared memory to a backend in a process of its own: counted by callgrind, so that they
- * do not depend on how busy the machine is. One request at a time, and as many as the bed has clients
- * in one burst. Turns without work are not in it.
+ * Instructions, and misses of the first-level caches, of a worker for a small GET, from frame to
+ * frame. The backend is a process of its own behind shared memory. callgrind counts them, so they
+ * do not depend on the machine's load. One request at a time, and as many as the bed has clients in
+ * one burst. Turns without work do not count.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ static inline void toggle(void)
 
 enum { WARM_UP = 200, ROUNDS = 500, POLL_US = 100000, DIAL_TRIES = 400, REPLY_WAITS = 100000 };
 
-static _Atomic unsigned *served; /* whose replies are on their way */
+static _Atomic unsigned *served; /* replies under way */
 static unsigned handled;
 
 static void handle(void *arg, struct sl_batch *batch)
@@ -140,7 +140,7 @@ static void run(unsigned clients)
 	unlink(path);
 }
 
-/* What the child has counted: instructions, I1 and D1 misses. */
+/* Returns the child's counts: instructions, I1 and D1 misses. */
 static bool count(const char *self, const char *clients, double counts[3])
 {
 	char file[] = "/tmp/sl-insns-XXXXXX", option[64], line[256];

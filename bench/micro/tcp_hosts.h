@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two TCP stacks over fake ports for the benches of TCP: host 0 is the client, host 1 serves. They
- * exchange frames by copying, which is nobody's.
+ * Two TCP stacks over fake ports for the benches of TCP: host 0 is the client, host 1 serves.
+ * Frames are copied between them; the copies count for no host.
  */
 #ifndef SL_BENCH_MICRO_TCP_HOSTS_H
 #define SL_BENCH_MICRO_TCP_HOSTS_H

@@ -12,7 +12,7 @@
 
 enum { WARM = 64, COUNTED = 512, SMALL = 64, LEAST = 536 };
 
-static bool counting; /* what host 1 does now */
+static bool counting; /* counts instructions of host 1 now */
 
 static void bed_enter(struct host *h)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions of a record in each direction, from what TCP offers to what the front is given and
- * back, and of the two steps of a handshake; AES-128-GCM, ECDSA with P-256, X25519. The processor
- * that valgrind shows has no AVX-512, so a newer one takes fewer for the ciphers.
+ * Instructions per record in each direction, from TCP to the front and back, and of the two steps
+ * of a handshake. AES-128-GCM, ECDSA with P-256, X25519. valgrind's CPU has no AVX-512; newer CPUs
+ * need fewer for the ciphers.
  */
 #include <openssl/ssl.h>
 

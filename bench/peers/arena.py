@@ -20,7 +20,7 @@ HZ = os.sysconf("SC_CLK_TCK")
 
 
 class Failure(Exception):
-    """What went wrong, for a person."""
+    """An error message for people."""
 
 
 def run(*argv, timeout=20):
@@ -31,7 +31,7 @@ def run(*argv, timeout=20):
 
 
 def busy_seconds(cpu):
-    """Of one core since boot: user, system, softirq (hard interrupts count as softirq's)."""
+    """Returns times of one core since boot: user, system, softirq (with hard interrupts)."""
     for line in open("/proc/stat"):
         f = line.split()
         if f[0] == f"cpu{cpu}":
@@ -58,7 +58,7 @@ class Arena:
         self.processes = []
 
     def clear_leftovers(self):
-        """Of runs that were killed: their processes have ended with them, their names say whose they were."""
+        """Removes what killed runs left: names tell their processes, which have ended."""
         gone = lambda pid: not os.path.exists(f"/proc/{pid}")
         for ns in os.listdir("/run/netns") if os.path.isdir("/run/netns") else ():
             m = re.fullmatch(r"slp[gc](\d+)", ns)
@@ -138,5 +138,5 @@ class Arena:
     def close(self):
         for p in list(self.processes):
             self.end(p, 5)
-        run(ARENA, "end", self.gateway_ns, self.client_ns)  # with workers whose master was killed
+        run(ARENA, "end", self.gateway_ns, self.client_ns)  # also workers whose master was killed
         shutil.rmtree(self.dir, ignore_errors=True)

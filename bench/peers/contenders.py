@@ -8,7 +8,7 @@ import re
 from arena import CLIENT_CPU, GATEWAY_ADDR, GATEWAY_CPU, Failure, run, status_kib
 
 HERE = pathlib.Path(__file__).resolve().parent
-BODY = "GET "  # what the RPC backend `echo` says to GET of the route's own path
+BODY = "GET "  # reply of the RPC backend `echo` to GET of the route's own path
 BACKEND_PORT = 9000
 
 
@@ -72,7 +72,7 @@ class Contender:
         return 0
 
     def cpu_seconds(self):
-        """Of all threads, to the nanosecond."""
+        """Returns the CPU time of all threads, to the nanosecond."""
         total = 0
         for pid in self.family():
             for tid in os.listdir(f"/proc/{pid}/task"):
@@ -137,7 +137,7 @@ def grpc_server(contender, cpu, listen):
 
 
 class Sluice(Contender):
-    """Of this checkout, or of another one, whose programs lie in its folder `build`."""
+    """Returns the programs of this checkout, or of another one, in its folder `build`."""
     template, values = "sluice.conf.in", {}
 
     def __init__(self, arena, checkout=None):

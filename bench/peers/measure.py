@@ -24,7 +24,7 @@ UNITS = {
 
 
 class Window:
-    """What both cores did, and how many packets went by, between open() and close()."""
+    """CPU time of both cores, and the number of packets, between open() and close()."""
 
     def __init__(self, contender):
         self.contender = contender
@@ -45,7 +45,7 @@ class Window:
         out = {f"gateway_{k}": (g1[k] - g0[k]) * scale for k in g0}
         out["gateway_cpu"] = sum(out.values())
         out["other_core_cpu"] = sum(c1[k] - c0[k] for k in c0) * scale
-        out["process_cpu"] = (s1 - s0) * scale  # to the nanosecond, and without what others do on that core
+        out["process_cpu"] = (s1 - s0) * scale  # exact, without other processes of that core
         out["packets_per_s"] = (p1 - p0) / (t1 - t0)
         return out
 
@@ -173,7 +173,7 @@ def ceiling(arena, window, seconds):
 
 
 def idle(contender, seconds):
-    """The share of one core that a gateway takes when nobody asks for anything."""
+    """Returns the share of one core that a gateway uses without requests."""
     time.sleep(0.5)
     t0, c0 = time.monotonic(), contender.cpu_seconds()
     time.sleep(seconds)
@@ -201,7 +201,7 @@ def idle_connections(contender, count):
     grown = contender.memory_kib("VmRSS") - before
     stats = json.loads(run("nsenter", f"--net=/run/netns/{arena.gateway_ns}", "curl", "-sS",
                            "http://127.0.0.1:9900/stats"))
-    count = sum(w["tcp"]["conns"] for w in stats["workers"])  # what it says that it holds
+    count = sum(w["tcp"]["conns"] for w in stats["workers"])  # connections that it reports
     for p in holders:
         arena.end(p)
     return {"idle_connections": count, "idle_connection": grown * 1024 / max(count, 1)}

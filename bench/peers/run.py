@@ -29,7 +29,7 @@ CONTENDERS = {
     "sluice": (lambda a: Sluice(a), (*CLOSED, "wrk64")),
     "nginx": (lambda a: Nginx(a), (*CLOSED, "wrk64")),
     "haproxy": (lambda a: HAProxy(a), (*CLOSED, "wrk64")),
-    # With its backend behind a Unix socket, the nearest that it has to sluice's shared memory.
+    # Its backend is behind a Unix socket, the closest to sluice's shared memory that it has.
     "nginx-unix": (lambda a: Nginx(a, "unix"), ("c1", "c64")),
     "direct": (lambda a: Direct(a), (*CLOSED, "wrk64")),
 }
@@ -127,7 +127,7 @@ class Bench:
     def idle_part(self):
         def make(a):
             c = SluiceIdle(a)
-            # Of the places a sixteenth is for newcomers.
+            # A sixteenth of the places is for new clients.
             c.values = {"CONNECTIONS": max(65536, (self.o.idle_connections + 1024) * 16 // 15 + 16)}
             return c
         self.with_contender("sluice", make, [("held", lambda c: measure.idle_connections(c, self.o.idle_connections))])

@@ -32,7 +32,7 @@ extern const char *bench_endpoint, *bench_key_file, *bench_transport;
 /* Shared memory moves bytes a hundred times faster than soft-RoCE in an emulated machine. */
 extern bool bench_slow;
 
-/* What a gateway would have in its UMEM: registered memory, BENCH_BULK_LEN bytes. */
+/* Registered memory in place of a gateway's UMEM: BENCH_BULK_LEN bytes. */
 extern uint8_t *bench_payload;
 
 struct bench_gateway {
@@ -41,7 +41,7 @@ struct bench_gateway {
 	unsigned channel_cnt;
 	uint64_t sent[BENCH_KINDS], done[BENCH_KINDS];
 	uint64_t urgent_sent_ns;
-	struct sl_hist_fine *urgent; /* of BENCH_URGENT, one at a time; NULL none */
+	struct sl_hist_fine *urgent; /* latencies of BENCH_URGENT, one at a time; NULL: none */
 	uint64_t ran_ns;             /* last turn that found something, or last send */
 	bool idle;                   /* a turn since found nothing */
 	uint32_t slots, bulk_len;    /* 0: the defaults */
@@ -72,8 +72,8 @@ static inline uint64_t bench_out(const struct bench_gateway *g, enum bench_kind 
 }
 
 /*
- * A worker's wait point: turns without work go on for as long as its law says, then everything is
- * armed, looked at once more, and slept on, until until_ns at most. Messages received.
+ * A worker's wait point: polls as long as its policy says, then arms, looks once more, and sleeps
+ * until until_ns at most. Returns the number of messages.
  */
 unsigned bench_turn_or_sleep(struct bench_gateway *g, struct sl_adaptive_poll *spin,
 			     uint64_t until_ns);
@@ -87,7 +87,7 @@ double bench_median(double *v, unsigned cnt);
 void bench_row(const char *name, double value, const char *unit);
 void bench_quantile(const char *name, struct sl_hist_fine *h, double q);
 
-/* What bench_backend_start() runs. */
+/* Functions for bench_backend_start(). */
 void bench_serve_polling(void);
 void bench_serve_sleeping(void);
 

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# gateway.sh [shm|verbs [ROUNDS [SECONDS]]]: urgent requests of 64 bytes, 500 a second, beside 1 MiB ones, four at a time, through
-# the whole gateway to one backend over shared memory: with a class for each route, and with the same for both, in turns. Rows
-# name<TAB>value<TAB>unit. A worker of the gateway has core 0, the backend and the clients share core 1. Needs root and two cores.
+# gateway.sh [shm|verbs [ROUNDS [SECONDS]]]: latency of urgent requests (64 bytes, 500 a second) beside 1 MiB ones, four at a
+# time. They pass the whole gateway to one backend over shared memory. With a class for each route, and with the same for both,
+# in turns. Rows name<TAB>value<TAB>unit. A worker of the gateway has core 0; the backend and the clients share core 1. Needs
+# root and two cores.
 #
-# verbs: the same over RDMA, with 50 urgent ones a second. It runs in the guest, between the devices of tests/vm/guest/rxe-up.sh, and
+# verbs: the same over RDMA, with 50 urgent ones a second, in the guest, between the devices of tests/vm/guest/rxe-up.sh.
 # SL_RPC_KEY_FILE names the key.
 #
-# Both kinds of a turn are of one pool, so they share its batcher, their batches, and the channel.
+# Both kinds of requests are of one pool: they share its batcher, its batches, and the channel.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd -P)
 BUILD=${BUILD:-$here/../../build}

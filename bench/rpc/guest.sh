@@ -30,7 +30,7 @@ perftest() {
     done
 }
 
-# $1: the mode. What UCX logs is no row.
+# $1: the mode. Drops UCX's log lines.
 run_ucx() {
     local settings="env UCX_TLS=rc UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_NET_DEVICES"
     rxe_run_pair "$settings=rxe0:1 $ucx serve $rxe_server 7481" "$settings=rxe1:1 $ucx $1 $rxe_server 7481" | grep '^ucx_'

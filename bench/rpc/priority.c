@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two gateways to one backend, one with classes and one with a FIFO, in turns of a fraction of a
- * second: the machine's mood changes more, and faster, than the difference is. Who begins changes
- * too, and the channels are made anew now and then, since where memory lies matters.
+ * second: the machine's speed varies more, and faster, than the difference is. The order of turns
+ * varies, too. Channels are recreated now and then, since memory placement matters.
  *
- * Where both ends spin, one that loses its processor to something else stops the other one as soon
- * as the ring is full, or the cap reached: then the length of either is measured, and nothing else.
- * So of shared memory only pairs of turns count in which neither end was interrupted, if there are
- * enough of them. (Turns over soft-RoCE are too long for that.)
+ * A spinning end that loses its CPU stops the other one as soon as the ring is full, or the cap
+ * reached; its length is measured then. Over shared memory only pairs of turns without interruption
+ * count, if there are enough of them. (Turns over soft-RoCE are too long for that.)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ enum {
 	BULK_DEPTH = 4, /* as much as the ring takes: it never runs dry */
 	EVERY_NS = 200000,
 	SETS = 4,
-	TURNS = 150, /* of each, per set */
+	TURNS = 150, /* per configuration and set */
 	TURNS_SLOW = 4,
 	TURN_MS = 4,
 	TURN_SLOW_MS = 1000,
@@ -217,7 +216,7 @@ void bench_priority(void)
 	compare(false);
 }
 
-/* What classes cost those who have no use for them. */
+/* Cost of classes without urgent messages. */
 void bench_alone(void)
 {
 	compare(true);

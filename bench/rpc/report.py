@@ -5,7 +5,7 @@ import platform
 import statistics
 import sys
 
-RATIOS = {  # of each round, then the median: both of a round saw the same machine
+RATIOS = {  # per round, then the median: both sides of a round saw the same machine
     "latency_over_perftest": ("verbs_rtt_64B_p50", "perftest_rtt_64B_p50"),
     "message_rate_over_perftest": ("verbs_requests_64B", "perftest_messages_64B"),
     "bulk_over_perftest": ("verbs_bulk_64KiB", "perftest_write_64KiB"),
@@ -26,7 +26,7 @@ AS_MEASURED = {
 }
 POLLING = {"shm": "_shm", "verbs": ""}
 CHANNELS = (1, 16, 256)
-POLLING_RATIOS = {  # by number of channels; that without a number is the worst of them
+POLLING_RATIOS = {  # by number of channels; the one without a number is the worst of them
     "hybrid_over_spin_p50": lambda values, row: values[row + "hybrid_p50"][0] / values[row + "spin_p50"][0],
     "awaited_over_spin_p50": lambda values, row: values[row + "awaited_p50"][0] / values[row + "spin_p50"][0],
     "hybrid_cpu_over_events": lambda values, row: values[row + "cpu_over_events"][0],

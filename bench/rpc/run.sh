@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The RPC's benches: over shared memory here, alone and with the gateway in front (gateway.sh, which needs root), over RDMA
-# (soft-RoCE) in a guest, with the gateway too, beside perftest and beside UCX's active messages. Rows name<TAB>value<TAB>unit,
-# the last lines `ratio NAME VALUE`. Writes bench/results/rpc.tsv.
+# The RPC's benches. Over shared memory here: alone, and behind the gateway (gateway.sh, which needs root). Over RDMA
+# (soft-RoCE) in a guest: the same, beside perftest and UCX's active messages. Rows name<TAB>value<TAB>unit, the last lines
+# `ratio NAME VALUE`. Writes bench/results/rpc.tsv.
 # Arguments (MODE [ENDPOINT], see rpc.c) run that only, here, and write nothing.
 set -euo pipefail # a bench that failed is not reported
 root=$(cd "$(dirname "$0")/../.." && pwd)

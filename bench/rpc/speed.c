@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What perftest measures of bare verbs, measured of the RPC. A 64-byte request carries 64 bytes of
- * payload; what the RPC says of it (24 bytes, the short form) comes on top and is not counted.
+ * The measurements of perftest for bare verbs, made for the RPC. A 64-byte request has 64 bytes of
+ * payload; the RPC's header (24 bytes, compact form) is not counted.
  */
 #include "ends.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What waiting costs: in processor time, and in latency. */
+/* Cost of waiting: CPU time and latency. */
 #include <stdio.h>
 #include <unistd.h>
 #include "ends.h"

@@ -25,8 +25,8 @@ enum { MESSAGE = 5 + 64, KEPT = 64 << 10, STREAMS = 1024, AT_ONCE = 64 };
 
 struct stream {
 	int32_t id;
-	size_t len; /* of what is to be sent */
-	size_t got; /* of the message that comes */
+	size_t len; /* to be sent */
+	size_t got; /* bytes of the current message */
 	bool deferred, ended;
 	uint8_t bytes[KEPT];
 };

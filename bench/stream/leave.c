@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How soon whoever computes hears that its client has left. All of it runs on one host, so that there
- * is one clock: who hears of stream N writes the time into place N of a file that is mapped.
+ * Time until a computing backend or server hears that its client has left. All of it runs on one
+ * host with one clock. The process that hears of stream N writes the time into place N of a mapped
+ * file.
  *
- *   leave backend ENDPOINT FILE                    a backend: of the SDK's upcall `cancel`
- *   leave server ADDRESS PORT FILE                 a server of HTTP/1.1: of the end of its connection
- *   leave ask ADDRESS PORT PATH COUNT FILE         COUNT clients, one after the other: GET PATH/N, a first
- *                                                  part of the reply, a reset. "heard N median_us M max_us P"
+ *   leave backend ENDPOINT FILE                    a backend: by the SDK's upcall `cancel`
+ *   leave server ADDRESS PORT FILE                 a server of HTTP/1.1: by the end of its connection
+ *   leave ask ADDRESS PORT PATH COUNT FILE         COUNT clients, one after the other: GET PATH/N, a
+ *                                                  first part of the reply, a reset. Prints "heard N
+ *                                                  median_us M max_us P"
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -53,7 +55,7 @@ static void map(const char *file)
 		die(file);
 }
 
-/* What stands behind the last slash. */
+/* Returns the number behind the last slash. */
 static unsigned number_of(const char *path, size_t len)
 {
 	char text[16] = "";
@@ -196,7 +198,7 @@ static uint64_t come_and_leave(const struct sockaddr_in *a, const char *path, un
 		have += (size_t)got;
 		buf[have] = 0;
 	} while (!strstr(buf, "begun"));
-	usleep(2000); /* whoever has begun the reply has come to rest */
+	usleep(2000); /* the sender of the reply is idle again */
 	at = now_ns();
 	close(fd);
 	return at;

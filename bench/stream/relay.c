@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least that a process between client and server may do: it waits, reads, and writes what it has read. What an event takes
- * more through it is what waking a process on another core costs on this machine, the floor under each proxy's figure.
+ * A minimal relay between client and server: waits, reads, and writes what it has read. Its added
+ * latency is that of waking a process on another core of this machine, the lower bound of each
+ * proxy's figure.
  *
  *   relay ADDRESS PORT TO PORT
  */

@@ -30,7 +30,7 @@ static const char stamp[] = "data: ";
 
 struct conn {
 	int fd;
-	uint32_t len; /* of the head, or of what was read of an event */
+	uint32_t len; /* head, or bytes read of an event */
 	uint64_t every_ns, next_ns, body;
 	bool asked;
 	char buf[HEAD];
@@ -255,7 +255,7 @@ static void heard(struct conn *c, uint64_t now, bool counts)
 			samples[sample_cnt++] = (uint32_t)(now - then);
 	}
 	if (!found && end - at > 8)
-		at = end - 8; /* what may be the beginning of the next stamp */
+		at = end - 8; /* possibly the beginning of the next stamp */
 	else if (found)
 		at = found;
 	c->len = (uint32_t)(end - at);
@@ -271,7 +271,7 @@ static int dial(const struct sockaddr_in *a)
 	return fd;
 }
 
-/* What was heard last says who has ended it, where that is an answer and no event. */
+/* The last bytes tell the cause, if they are a response and no event. */
 static void ended(const struct conn *c, const char *how)
 {
 	fprintf(stderr,

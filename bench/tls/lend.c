@@ -15,7 +15,7 @@ static void stop(int sig)
 	sl_backend_stop(backend); /* made for this: NOLINT(bugprone-signal-handler) */
 }
 
-/* The bytes are never written to, so it does not matter who still reads them. */
+/* The bytes are never written, so readers do not matter. */
 static void on_done(void *arg)
 {
 	(void)arg;

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh: TLS beside nginx and HAProxy, with the same certificate and ciphers, each on processor 0, clients on processor 1. The client
-# is `sluice load` through AF_XDP, as in bench-peers; wrk's rows stand beside, which has OpenSSL's records and the kernel's TCP on a
-# processor that is busier than the servers'. Needs root, two cores, and about eight minutes (ROUNDS=3 SECONDS_EACH=2 IDLE=100000).
-# Each figure is the median of the rounds, which take the servers in turn; processor time is what a server's threads had of it. Beside
-# the flood the attacker and the handshake threads have processor 1, worker and clients the other. Beside large replies the client's
-# kernel receives on the client's processor: on veth the sender's does it, and the hundreds of segments of a MiB that is sent by
-# segments would count as the server's work, other than those that nginx's kernel passes on as a few pieces of 64 KB.
+# run.sh: TLS beside nginx and HAProxy, with the same certificate and ciphers, each on CPU 0, clients on CPU 1. The client is
+# `sluice load` through AF_XDP, as in bench-peers. Rows of wrk stand beside, with OpenSSL's records and the kernel's TCP, on a
+# CPU that is busier than the servers'. Needs root, two cores, and about eight minutes (ROUNDS=3 SECONDS_EACH=2 IDLE=100000).
+# Each figure is the median of the rounds, which take the servers in turn; CPU time is that of a server's threads. In the flood
+# row the attacker and the handshake threads have CPU 1, worker and clients the other.
+# In the rows of large replies the client's kernel receives on the client's CPU. On veth the sender's CPU does it otherwise, and
+# hundreds of segments of a MiB would count as the server's work. nginx's kernel passes on a few pieces of 64 KB instead.
 set -u
 tls=$(cd "$(dirname "$0")" && pwd -P) # `here` is lib.sh's
 export BUILD="${BUILD:-${tls%/bench/tls}/build}"
@@ -81,7 +81,7 @@ for s in sluice nginx haproxy; do within 10 up $s || { echo "$s does not answer"
 cpu_ns() { awk '{ s += $1 } END { printf "%.0f\n", s }' /proc/"${server[$1]}"/task/*/schedstat; }
 median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 client() { cl taskset -c 1 "$@"; }
-note() { echo "$3" >>"$D/$1.$2"; } # WHAT SERVER VALUE
+note() { echo "$3" >>"$D/$1.$2"; } # NAME SERVER VALUE
 # in_us TIME: of wrk's, with its unit
 in_us() { awk -v t="$1" 'BEGIN { v = t + 0; u = t; gsub(/[0-9.]/, "", u); print v * (u == "s" ? 1e6 : u == "ms" ? 1000 : 1) }'; }
 wrk_on=1
@@ -180,7 +180,7 @@ hold() {
 	within 600 grep -q connections "$D/idle.$1"
 	grep -qx "$1 connections" "$D/idle.$1" || { cat "$D/idle.$1"; exit 1; }
 }
-hold 1000 # what is taken once is theirs
+hold 1000 # memory that is allocated once counts here
 before=$(rss)
 hold "$IDLE"
 idle=$((($(rss) - before) / IDLE))

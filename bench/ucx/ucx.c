@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bench/rpc measures of the RPC over RDMA, measured of UCX's active messages: ucx MODE ADDRESS PORT
+ * The measurements of bench/rpc over RDMA, made for UCX's active messages: ucx MODE ADDRESS PORT
  *
  *   serve  accepts one connection by the RDMA connection manager, and replies to each message with
  *          one of as many bytes until the client leaves
  *   rtt    64-byte round trips, one at a time
  *   rate   64-byte requests per second, so many under way as in bench/rpc/speed.c, each a message
  *
- * Rows are name<TAB>value<TAB>unit. UCX_NET_DEVICES names each end's device, UCX_TLS the transports.
+ * Rows are name<TAB>value<TAB>unit. UCX_NET_DEVICES names each end's device, UCX_TLS the
+ * transports.
  *
- * Payload, numbers, processors and clock are those of bench/rpc. What differs is in UCX's favour:
- * it has no keys, no deadlines, no classes and no checks of what arrives, its handler knows the
- * connection to reply to, and both its ends poll all the time, in `rate` too, where the RPC's
- * sleep when there is nothing to do. The RPC's requests are posted together, by one doorbell, when
- * several are sent at once; UCX posts each as it is sent.
+ * Payload, numbers, CPUs and clock are those of bench/rpc. The differences favour UCX: it has no
+ * keys, deadlines, classes or checks of input, and its handler knows the connection to reply to.
+ * Both its ends poll all the time, also in `rate`, where the RPC's sleep without work. The RPC
+ * posts requests that are sent at once with one doorbell; UCX posts each as it is sent.
  */
 #include <arpa/inet.h>
 #include <stdbool.h>

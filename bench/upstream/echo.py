@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `echo` of the C programs does, in Python: echo.py ENDPOINT"""
+"""The C program `echo` in Python: echo.py ENDPOINT"""
 import sys
 
 import sluice

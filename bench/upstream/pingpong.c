@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What netperf's TCP_RR measures, by its way: pingpong ROUNDS
+ * The measurement of netperf's TCP_RR, in its way: pingpong ROUNDS
  *
- * Two processes, each on a processor of its own, that block in recv() and answer with send(), 64
- * bytes in each direction over loopback without Nagle's algorithm. A stand-in: netperf is not in
- * Debian's main. Rows are name<TAB>value<TAB>unit.
+ * Two processes on a CPU each block in recv() and answer with send(), 64 bytes in each direction,
+ * over loopback without Nagle's algorithm. A stand-in: netperf is not in Debian's main. Rows are
+ * name<TAB>value<TAB>unit.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

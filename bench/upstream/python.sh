@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# python.sh [ROUNDS [SECONDS]]: an echo of 64 bytes by a backend in Python (echo.py) and by one in C (`echo`), each behind the same
-# gateway over shared memory, in turns: 256 connections of the same client (`sluice load` through AF_XDP). A worker of the gateway has
+# python.sh [ROUNDS [SECONDS]]: an echo of 64 bytes by a backend in Python (echo.py) and by one in C (`echo`), in turns.
+# Both are behind the same gateway over shared memory: 256 connections of the same client (`sluice load` through AF_XDP). A worker of the gateway has
 # core 0; the backend and the client share core 1. Needs root and two cores.
 #
 #   ratio python_over_c_backend      requests/s
 #
-# What the backend itself takes of a core for a request is printed beside it: in requests/s the client and the gateway count too.
+# Prints the backend's own CPU time per request beside it: client and gateway affect requests/s, too.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd -P)
 BUILD=${BUILD:-$here/../../build}

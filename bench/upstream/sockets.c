@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the agent's sockets cost by epoll and by io_uring: sockets epoll|uring [SECONDS]
+ * Cost of the agent's sockets with epoll and with io_uring: sockets epoll|uring [SECONDS]
  *
- * 256 kept connections to a server in another process, one request of 200 bytes on each at a time, which
- * is answered by 250. Prints requests/s and the nanoseconds of processor time, system calls' included,
- * that this side, which is the agent's, takes for one: on core 0; the server is on core 1. `make bench/upstream`
+ * 256 kept connections to a server in another process, one request of 200 bytes on each at a time,
+ * answered by 250. Prints requests/s and the nanoseconds of CPU time per request, system calls
+ * included, of the agent's side. It runs on core 0, the server on core 1. `make bench/upstream`
  * builds it.
  *
  *   epoll   as the agent: epoll_wait, then recv and send of each that is ready
@@ -71,7 +71,7 @@ static void watch(int epoll, int fd)
 		die("epoll_ctl");
 }
 
-/* Answers each request, until nobody is there. */
+/* Answers each request until all clients have gone. */
 static _Noreturn void serve(int listener)
 {
 	int epoll = epoll_create1(0), open = 0;

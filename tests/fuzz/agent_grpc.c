@@ -43,7 +43,9 @@ static struct bed_call *run(uint8_t flags, const uint8_t *cuts, size_t cut_cnt,
 	return k;
 }
 
-/* What a client has not read when its call fails, or its connection to the server does, is lost. */
+/*
+ * Bytes are lost that a client has not read when its call, or the connection to the server, fails.
+ */
 static void same(const struct bed_call *a, const struct bed_call *b, bool slow)
 {
 	if (slow && (broken || (a->error && b->error)))

@@ -17,8 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 enum step {
 	SAY,    /* the server: a byte says how much */
 	ASK,    /* a call: a bit for gRPC, one for a stream */
-	DATA_,  /* of a stream's client */
-	END,    /* of its body */
+	DATA_,  /* from a stream's client */
+	END,    /* end of its body */
 	CANCEL, /* the client leaves */
 	FULL,   /* or does not read */
 	ROOM,   /* or does again */

@@ -21,7 +21,7 @@
 
 enum { BED_CALLS = 8, BED_HEARD = 64 << 10 };
 
-/* What a client was told. */
+/* Results that a client got. */
 struct bed_call {
 	struct sl_request_view view;
 	bool used, open, stream, full, blocked, ended_body;
@@ -50,7 +50,7 @@ static void must(bool so, const char *what)
 	abort();
 }
 
-/* Of the thread that looks names up, which does nothing here. */
+/* A stand-in for the resolver thread. */
 void sl_sandbox_thread(enum sl_thread_kind kind)
 {
 	(void)kind;

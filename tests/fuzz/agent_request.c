@@ -3,16 +3,15 @@
 /* fuzz: max_len=8192 */
 /* fuzz: dict=http1.dict */
 /*
- * Whatever stands in a request's metadata, what the agent writes to a server of HTTP/1.1 is one
- * request for llhttp (strict mode), and the one that was meant: its line, its one Host, its fields in
- * order, its body, and nothing behind that. A client, or a gateway that lies, can make two of one, or
- * hide something of one, only by breaking this.
+ * The agent's request to an HTTP/1.1 server must be one request for llhttp (strict mode), for any
+ * metadata. It must also be the intended one: its line, its one Host, its fields in order, its
+ * body, and nothing behind that. Request smuggling by a client or a lying gateway would break this.
  *
- * Input: flags (enum flag), lengths of method, path and query (16 bits), of the body (8 bits), these,
- * and then the metadata.
+ * Input: flags (enum flag), lengths of method, path and query (16 bits) and of the body (8 bits),
+ * these, then the metadata.
  *
- * Left out: methods that llhttp does not know, CONNECT, and targets with octets beyond ASCII or of
- * another kind than llhttp reads, since servers do not agree on those either.
+ * Left out: methods that llhttp does not know, CONNECT, and targets with octets beyond ASCII or in
+ * a form that llhttp does not read. Servers do not agree on those either.
  */
 #include <stdio.h>
 #include <stdlib.h>

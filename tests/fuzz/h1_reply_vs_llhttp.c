@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RECORD = 1 << 18, MESSAGES = 64 };
 
-/* What a parser has understood, as text; marks[i] is where message i ends. */
+/* The messages as a parser understood them, as text; marks[i] is the end of message i. */
 struct record {
 	char text[RECORD];
 	size_t len, marks[MESSAGES];

@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* With a SETTINGS frame, whose last byte is the literal's end. */
+/* The preface and a SETTINGS frame, whose last byte is the literal's end. */
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
 _Static_assert(sizeof(preface) == 24 + 9, "preface and frame");
 static struct mock *m;

@@ -2,12 +2,12 @@
 // FUZZ_LDFLAGS: -DMOCK_ABORT -Itests/support tests/support/mock_host.c
 /* fuzz: dict=http1.dict */
 /*
- * The HTTP/1 front under a hostile client and a moody host. The first eight bytes choose how the
- * stream is cut and how the host behaves; the rest is the stream.
+ * The HTTP/1 front under a hostile client and an unpredictable host. The first eight bytes choose
+ * how the stream is cut and how the host behaves; the rest is the stream.
  *
  * 1. Whole and in pieces, with a plain host: the same requests and the same replies.
- * 2. With replies early, late, in parts, with short windows, aborts, drains: the mock host aborts
- *    on any breach of front.h, frames and buffers are counted at the end.
+ * 2. Replies early, late, in parts, with short windows, aborts and drains. The mock host aborts on any
+ *    breach of front.h; frames and buffers are counted at the end.
  */
 #include "mock_host.h"
 

@@ -2,23 +2,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: dict=http1.dict */
 /*
- * Differential: whatever http1 accepts as a request, llhttp (strict mode) must read as the same
- * method, target, fields and body. llhttp comes from the package node-llhttp and is compiled into
- * this target only.
+ * Differential: llhttp (strict mode) must read each request that http1 accepts as the same method,
+ * target, fields and body. llhttp comes from the package node-llhttp and is compiled into this
+ * target only.
  *
- * The other direction does not hold on purpose: http1 refuses what llhttp lets pass, such as other
- * methods' targets, absent or repeated Host, several empty lines in front,
- * list members around "chunked", whatever exceeds its limits. Left out
- * of the comparison:
- *   - methods that llhttp does not know (http1 passes them on, the route decides)
- *   - chunk extensions with values: llhttp 8.1 takes what follows an unquoted value and ';' for a
- *     chunk size, and knows no quoted pairs; both parsers drop extensions anyway
- *   - blanks around the ';' of an extension (RFC 9110 5.6.3) and behind a size: llhttp refuses them
- *   - a TAB in or behind a length, Connection or a coding: RFC 9110 5.6.3 makes it a blank, llhttp
- *     an error or a part of the word
- *   - trailers that repeat a field of framing or of the connection: http1 ignores all trailers,
- *     llhttp refuses those or heeds them
- *   - Proxy-Connection, which no RFC knows and llhttp takes for Connection
+ * The other direction does not hold on purpose. http1 refuses requests that llhttp accepts: targets
+ * of other methods, absent or repeated Host, several empty lines in front, list members around
+ * "chunked", and all that exceeds its limits.
+ *
+ * Left out of the comparison:
+ * - methods that llhttp does not know (http1 passes them on, the route decides)
+ * - chunk extensions with values: llhttp 8.1 takes the bytes behind an unquoted value and ';' for a chunk
+ *   size, and knows no quoted pairs; both parsers drop extensions anyway
+ * - blanks around the ';' of an extension (RFC 9110 5.6.3) and behind a size: llhttp refuses them
+ * - a TAB in or behind a length, Connection or a coding: RFC 9110 5.6.3 makes it a blank, llhttp an error
+ *   or a part of the word
+ * - trailers that repeat a field of framing or of the connection: http1 ignores all trailers, llhttp
+ *   refuses or obeys those
+ * - Proxy-Connection, which no RFC knows and llhttp takes for Connection
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RECORD = 1 << 18, MESSAGES = 64 };
 
-/* What a parser has understood, as text; marks[i] is where message i ends. */
+/* The messages as a parser understood them, as text; marks[i] is the end of message i. */
 struct record {
 	char text[RECORD];
 	size_t len, marks[MESSAGES];
@@ -168,7 +169,7 @@ static void run_theirs(const uint8_t *data, size_t size)
 	}
 }
 
-/* Of the fields that llhttp looks into. */
+/* Fields that llhttp interprets. */
 static bool has_tab(const struct sl_header *h)
 {
 	static const char *const names[] = {"content-length", "connection", "transfer-encoding"};

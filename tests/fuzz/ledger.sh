@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# ledger.sh: for how long each target has run on the code as it stands, over all who say so by a
-# commit. tests/fuzz/ledger.tsv has a line "TARGET DIGEST SECONDS" of processor time for each; the
-# digest is of all sources that the target's program is made of, so that what is changed elsewhere
-# resets nothing.
+# ledger.sh: records how long each fuzz target has run on the present code, over all commits.
+# tests/fuzz/ledger.tsv has a line "TARGET DIGEST SECONDS" of processor time for each. The digest
+# covers the sources of the target's program: changes elsewhere do not reset the time.
 #
-#   ledger.sh note TARGET          after a build: which sources those are
-#   ledger.sh add TARGET SECONDS   it has run, as it was built
-#   ledger.sh show [TARGET...]     seconds of each on the code as it stands, those that lack most first
+#   ledger.sh note TARGET          after a build: records the sources
+#   ledger.sh add TARGET SECONDS   after a run of that build
+#   ledger.sh show [TARGET...]     seconds of each on the present code, the lowest first
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${BUILD:-$PWD/build}/fuzz

@@ -2,10 +2,10 @@
 // FUZZ_LDFLAGS: -Itests/support tests/support/fake_port.c
 /* fuzz: max_len=4096 */
 /*
- * Frames from a hostile wire through eth, ip, icmp, udp and the hand-over between two workers.
+ * Frames from a hostile wire through eth, ip, icmp, udp and the handover between two workers.
  *
- * Input: one byte of options, then per frame a 16-bit little-endian length and that many bytes.
- * With OPT_REPAIR checksums are made right first, so that the checks behind them are reached.
+ * Input: a byte of options, then per frame a 16-bit little-endian length and that many bytes.
+ * OPT_REPAIR corrects the checksums, so that the checks behind them are reached.
  */
 #include <stdio.h>
 #include <stdlib.h>

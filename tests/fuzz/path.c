@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a path. A path that is passed on as it came, since both of its readings lie below a
- * prefix: every reader stays below it, whatever it decodes and resolves, and in which order.
- * Of what is made plain: it is plain, stays as it is, is no longer than it
- * was, and names what a simple reader (decode once, split at slashes, climb) comes to.
+ * Any bytes as a path. A path that is passed on unchanged lies below its prefix in both readings:
+ * every reader stays below it, for any order of decoding and resolving.
+ *
+ * A normalised path is plain, stays as it is, and is no longer than before. It names the result of a
+ * simple reader (decode once, split at slashes, climb).
  */
 /* fuzz: max_len=256 */
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: max_len=2048 */
 /*
- * Peers of a virtual connection that have the key and lie: what their headers say is the input's.
- * The end neither sends what was not put nor keeps more than its window, and gives out whole
- * datagrams only, in the order of their numbers.
+ * Peers of a virtual connection that have the key and lie: the input chooses their headers. This
+ * end must send no more than was put, keep no more than its window, and deliver whole datagrams in
+ * order of their numbers.
  *
- * The bytes of datagram n are n, n + 30, n + 60 and so on, so that what comes out tells whose it is: the next one
- * begins with n + 1, which none of these is.
+ * The bytes of datagram n are n, n + 30, n + 60 and so on, so that output tells its datagram. The
+ * next one begins with n + 1, which none of these is.
  *
- * Input: steps; the first byte says which, ten more are a header's.
+ * Input: steps; the first byte tells the kind, ten more are a header's.
  */
 #include <errno.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static struct sl_ud_header header_of(const uint8_t *b)
 	};
 }
 
-/* What is in rx: each byte goes on with its datagram, or begins the next one. */
+/* Checks the bytes in rx: each one continues its datagram, or begins the next one. */
 static void read_all(void)
 {
 	while (flow.rx_head < flow.rx_tail) {

@@ -3,18 +3,18 @@
 // FUZZ_LDFLAGS: -Itests/support tests/support/fake_port.c
 /*
  * Backends that lie to the gateway: a whole core (tests/support/core_bed.h) with three of them and
- * eight clients. What the backends say, when, about which request, in how many pieces and in which
- * order is the input's; so is how far they read, when they die, and when their links go on by another
- * transport, by which they may say something too.
+ * eight clients. The input chooses what the backends send, when, about which request, in which
+ * pieces and order. It also chooses how far they read, when they die, and when their links migrate
+ * to another transport.
  *
- * Clients 0 to 3 ask pool "echo" (a, b), clients 4 to 7 pool "other" (o). Payloads of backend i are
- * made of the byte 0xa0 + i and all other bytes are below 0x80, so a client that hears a backend of
- * another pool is found; each client's bytes must be whole responses, as HTTP/1.1 frames them, and
- * no more of them than it has asked for. Debug checks see frames that are put while a send reads
- * them; ASan sees exchanges and frames that are used when they are free.
+ * Clients 0 to 3 use pool "echo" (a, b), clients 4 to 7 pool "other" (o). Payloads of backend i are
+ * made of the byte 0xa0 + i, and all other bytes are below 0x80. A client that gets bytes of
+ * another pool's backend is therefore found. Each client's bytes must be whole HTTP/1.1 responses,
+ * at most as many as it has requests. Debug checks find frames that are freed while a send reads
+ * them; ASan finds exchanges and frames that are used after free.
  *
- * Input: steps, each a byte of kind (low four bits) and backend or client (high four bits), then
- * what the kind needs; missing bytes are 0.
+ * Input: steps. A byte tells the kind (low four bits) and the backend or client (high four bits),
+ * then its arguments; missing bytes are 0.
  */
 #include "../support/core_bed.h"
 
@@ -44,7 +44,7 @@ struct event_listener {
 };
 
 static struct open_message open_messages[BED_BACKENDS][OPEN];
-static bool by_other[BED_BACKENDS]; /* which of its two ways a backend uses now */
+static bool by_other[BED_BACKENDS]; /* transport that a backend sends by now */
 static struct event_listener listeners[BED_CLIENTS];
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);

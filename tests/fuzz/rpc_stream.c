@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 static struct sk_stream writer;
 static struct sl_sock *reader;
 
-/* What is expected: the bytes, and how far they were understood. */
+/* The expectation: the bytes, and how far they were understood. */
 static uint8_t *all;
 static size_t all_len, at;
 static bool broken;
@@ -82,7 +82,7 @@ static void begin(void)
 	broken = false;
 }
 
-/* What the reader has sent: so that statements about it can be true. */
+/* Messages that the reader has sent, so that acknowledgements can be valid. */
 static void send_some(void)
 {
 	static const struct sl_rpc_header ping = {.version_type =
@@ -90,7 +90,7 @@ static void send_some(void)
 
 	for (unsigned i = 0; i < 4; i++)
 		SL_CHECK(reader->base.ops->post(&reader->base, &ping, NULL, 0, 0) == 0);
-	reader->plain_len = reader->base.posted_bytes = 0; /* nobody reads them */
+	reader->plain_len = reader->base.posted_bytes = 0; /* not read by any end */
 }
 
 /* The next message of the expected ones that is no CREDIT. False: there is none. */
@@ -161,7 +161,10 @@ static void check_beginning(const uint8_t *bytes, size_t len)
 	for (size_t n = 0; n < len && n < 64; n++) {
 		int part = sk_hello_begins(bytes, n);
 
-		/* What is refused stays so, what is whole is it with more behind it. */
+		/*
+		 * A refused record stays refused; a complete one stays complete with more behind
+		 * it.
+		 */
 		SL_CHECK(part == 0 || part == whole);
 	}
 }

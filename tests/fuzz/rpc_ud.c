@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: max_len=4096 */
 /*
- * Datagrams from the wire, at the door of a listener and at the hall of its connections: of strangers,
- * who carry out nothing whatever they send, and of peers that have the key and lie.
+ * Datagrams from the wire, to a listener and to its connections. Strangers must achieve nothing;
+ * peers that have the key may lie.
  *
- * Input: datagrams, each with a byte that says of which kind it is and two of its length.
+ * Input: datagrams, each with a byte for its kind and two for its length.
  */
 #include <string.h>
 #include "base/check.h"
@@ -24,11 +24,11 @@ static unsigned opened;
 /* The one that waits at a pair. */
 static struct ud_packet waiting[PAIRS];
 static unsigned sent[PAIRS];
-static struct sl_ud_crep last_answer; /* by the door */
+static struct sl_ud_crep last_answer; /* from the listener */
 static struct {
 	uint32_t id;
 	uint64_t epoch;
-} granted[4096 / 3]; /* whom the door has given a connection */
+} granted[4096 / 3]; /* peers that the listener has given a connection */
 static unsigned granted_cnt;
 static struct sidr_service here;
 
@@ -254,7 +254,7 @@ static bool was_granted(const struct sl_ud_creq *h)
 	return false;
 }
 
-/* Whoever asks gets no connection; and only one that was given is known. */
+/* A question grants no connection; only a granted connection is known. */
 static void check_answer(const struct sl_ud_creq *h)
 {
 	if (h->flags & SL_HELLO_EP_CHECK) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: max_len=2048 */
 /*
- * What comes back to who says HELLO: of strangers, whose ANSWER gives no connection and no word about
- * one, and of a listener that has the key and lies.
+ * Answers to a HELLO. Strangers must not be able to give a connection or an answer about one; a
+ * listener that has the key may lie.
  *
- * Input: datagrams, each with a byte that says of which kind it is and one of its length. One comes at
- * each look at the door; behind the last one, and where the input says so, the device fails, which ends
- * the dial at once.
+ * Input: datagrams, each with a byte for its kind and one for its length. Each poll gets one.
+ * Behind the last one, and where the input says so, the device fails, which ends the dial at once.
  */
 #include <errno.h>
 #include <string.h>
@@ -195,9 +194,9 @@ static const struct rdma_device_ops device = {
 	.sidr_resolve = dev_ask,
 };
 
-/* --- who dials --- */
+/* --- the dialler --- */
 
-/* By that connection a message leaves as its terms have it. */
+/* Sends a message on that connection, and checks its form. */
 static void use(struct sl_transport *t)
 {
 	static const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,
@@ -263,7 +262,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 			(void)dial(&opt);
 		asks = !asks;
 	}
-	/* Whatever was said before: who tells the truth is believed. */
+	/* An honest peer is believed, after any lies. */
 	honest = true;
 	require(ask(&opt) == SL_RPC_PROBE_ALIVE);
 	require(dial(&opt));

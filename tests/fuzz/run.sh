@@ -7,11 +7,12 @@
 #   FUZZ_MERGE=1  afterwards minimises what was found into tests/fuzz/corpus/TARGET.zip (to be committed)
 #   FUZZ_TOTAL=N  goes on for so many seconds, with those that have run least on the code as it stands
 #   FUZZ_SHOW=1   only says for how long each has, by ledger.sh, whose file is to be committed too
-# A target states its longest input in a line "/* fuzz: max_len=N */" (default 4096), words of its
-# language in "/* fuzz: dict=FILE */" (a file of libFuzzer's, beside the target), what else its
-# compilation needs in a line "// FUZZ_LDFLAGS: ..." (globs are expanded). Inputs that
-# it finds are kept in $BUILD/fuzz/corpus, those that fail in $BUILD/fuzz/artifacts. A new input to keep is a file with
-# a name in tests/fuzz/corpus/TARGET, or is added to the archive by corpus.py.
+# A target's source may have these lines:
+#   "/* fuzz: max_len=N */"    longest input (default 4096)
+#   "/* fuzz: dict=FILE */"    a dictionary of libFuzzer beside the target
+#   "// FUZZ_LDFLAGS: ..."     further arguments of its compilation (globs are expanded)
+# New inputs go to $BUILD/fuzz/corpus, failing ones to $BUILD/fuzz/artifacts. An input to keep is a file with a name in
+# tests/fuzz/corpus/TARGET, or is added to the archive by corpus.py.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-$PWD/build}

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: max_len=4096 */
 /*
- * A gateway that lies to a backend: requests, streams and their parts, cancels and credit as the
- * input says, while a program answers, pauses, resumes and lets go on as the input says too. The
- * program sees what the header of the SDK promises: each request once, of a stream open, then data,
- * then end or cancel, nothing while it waits, after its end, or once it was replied to, and bytes of
- * a message as many as were announced. When all is answered nothing is left: no request, no memory.
+ * A gateway that lies to a backend. The input chooses requests, streams and their parts, cancels
+ * and credit, and when the program answers, pauses and resumes.
  *
- * Input: steps of a byte that says what (enum step, and in the upper bits of whom), with its bytes.
+ * The program must see what the SDK's header promises: each request once; for a stream open, then
+ * data, then end or cancel. It sees nothing while a request is paused, after its end, or after its
+ * reply, and exactly the announced bytes of a message. No request and no memory is left when all is
+ * answered.
+ *
+ * Input: steps. A byte tells the kind (enum step) and, in its upper bits, the request; its bytes
+ * follow.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +32,14 @@ enum step {
 	RAW,      /* header and body as they stand in the input */
 	GO_ON,    /* the rest of the message that is coming */
 	WINDOW,   /* credit */
-	CANCEL,   /* of a request */
+	CANCEL,   /* a request's */
 	POLL,     /* the backend works */
 	REPLY,    /* the last part */
 	MORE,     /* a part that is not */
 	ERROR_,   /* an error */
 	PAUSE,    /* a stream waits */
 	RESUME,   /* and goes on */
-	TELL,     /* that the client may send */
+	TELL,     /* credit for the client */
 	LEND,     /* the last part, without a copy */
 	STEPS,
 };
@@ -52,7 +55,7 @@ static struct gateway {
 	unsigned cnt, next;
 	bool broken, closed;
 	uint64_t number;
-	uint32_t total, offset; /* of the message that is coming */
+	uint32_t total, offset; /* the message that is arriving */
 	uint64_t id;
 	uint8_t priority;
 } g;
@@ -149,7 +152,7 @@ static const struct sl_transport_ops ops = {
 struct held {
 	struct sl_request_view *rq; /* NULL: none */
 	bool stream, ended, lost, waits;
-	size_t left; /* of a message */
+	size_t left; /* rest of a message */
 };
 
 static struct sl_backend *backend;
@@ -287,7 +290,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	if (!backend)
 		fprintf(stderr, "%s\n", err);
 	SL_CHECK(backend != NULL);
-	unlink(listen + 6); /* nobody connects */
+	unlink(listen + 6); /* no gateway connects */
 	return 0;
 }
 
@@ -530,7 +533,7 @@ static void run(void)
 	poll_all();
 }
 
-/* What is looked at each millisecond is looked at now. */
+/* Runs the tick of each millisecond now. */
 static void tick(void)
 {
 	backend->tick_ns = 0;

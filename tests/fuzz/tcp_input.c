@@ -37,7 +37,7 @@ struct reader {
 
 struct peer {
 	struct sl_tcp_conn *conn; /* NULL: none, or half-open */
-	uint32_t seq, ack;        /* of the last segment seen from us: what to answer */
+	uint32_t seq, ack;        /* last segment seen from us: what to answer */
 	size_t appetite;
 };
 
@@ -234,7 +234,7 @@ UNTRACED static void check_books(void)
 			conns++;
 			if (c->state == SL_TCPS_SYN_RCVD && !(c->flags & SL_TCPF_ACTIVE))
 				half_open++;
-			/* Whoever has something in flight has a timer for it. */
+			/* A connection with bytes in flight has a timer for them. */
 			require(c->snd_una == c->snd_nxt || (c->flags & SL_TCPF_DIRTY) ||
 					(c->rtx_at && sl_timer_pending(&c->timer)),
 				"no timer");

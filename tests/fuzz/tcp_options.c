@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: max_len=64 */
 /*
- * TCP options alone. The bytes lie at the end of a page before one that cannot be read. What was
- * understood is written again and must be understood the same.
+ * TCP options alone. The bytes lie at the end of a page before an unreadable one. Parsed options
+ * are written again and must parse to the same.
  */
 #include <stdio.h>
 #include <stdlib.h>

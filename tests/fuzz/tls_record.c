@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz: max_len=4096 */
 /*
- * A hostile client of TLS: bytes instead of a handshake, records that are sealed well around any
- * content, records that are not, cut anywhere, while the front takes much or little, keeps frames,
- * closes or resets within its input, and writes. Frames, handshakes and connections are counted at
- * the end; what leaves has to be records that the client can open.
+ * A hostile TLS client: bytes instead of a handshake, valid records around any content, invalid
+ * records, cut anywhere. Meanwhile the front takes much or little, keeps frames, closes or resets
+ * within its input, and writes. Frames, handshakes and connections are counted at the end; output
+ * must be records that the client can open.
  */
 #include "../support/tls_bed.h"
 

@@ -23,7 +23,7 @@ static inline void require(bool holds)
 		abort();
 }
 
-/* Of that key. */
+/* Returns a file with that key. */
 static inline const char *key_file(void)
 {
 	static char path[64];
@@ -39,7 +39,7 @@ static inline const char *key_file(void)
 	return path;
 }
 
-/* One for all pairs; who writes more than the pair's datagrams hold is behind its end. */
+/* One for all queue pairs. A write beyond a queue pair's datagram size is behind its end. */
 static inline uint8_t *dev_slot(struct ud_qp *p)
 {
 	static uint8_t slot[UD_MTU_MAX];

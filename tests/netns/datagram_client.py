@@ -41,7 +41,7 @@ def decode(datagram, id):
 
 
 class Client:
-    """One request at a time. What is lost is sent again under the same id: 0.1, 0.2, 0.4 ... s later."""
+    """One request at a time. A lost one is sent again with the same id after 0.1, 0.2, 0.4 ... s."""
 
     def __init__(self, host, port):
         family, type, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
@@ -60,7 +60,7 @@ class Client:
                 reply = decode(self.socket.recv(65536), id)
             except socket.timeout:
                 return None
-            except ConnectionRefusedError:  # nobody there now; it may start yet
+            except ConnectionRefusedError:  # no listener now; it may start yet
                 continue
             if reply:
                 return reply

@@ -31,7 +31,7 @@ if [ "${SL_SANITIZED:-}" = 1 ]; then
 	export WRK_SECONDS=2 WRK_CONNS=16 MANY=2000
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0:exitcode=99}
 	export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-	# Of a Python that loads our library, which is sanitized where Python is not, and cannot tell whose leaks are whose.
+	# Python is not sanitized, but loads our library, which is: the leaks of both cannot be told apart.
 	SANITIZED_PYTHON=(LD_PRELOAD="$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0)
 else
 	export WRK_SECONDS=3 WRK_CONNS=64 MANY=10000
@@ -100,7 +100,7 @@ curl_never_blocks() { cl sysctl -qw net.ipv4.tcp_wmem="4096 67108864 67108864"; 
 
 alive() { kill -0 "$1" 2>/dev/null; }
 
-# Backends stay root, who can read the build folder wherever it is, in the gateway's group, which they serve.
+# Backends stay root, which can read the build folder anywhere, in the gateway's group, which they serve.
 in_group() { exec setpriv --regid "$(id -g "$RUN_AS")" --clear-groups "$@"; }
 
 backend() {
@@ -195,7 +195,7 @@ gateway_stop() {
 	check_refusals
 }
 
-# The same for one that nobody asks for anything: nothing is left over.
+# The same for a gateway without requests: nothing is left over.
 gateway_end() {
 	check_leftovers
 	gateway_stop
@@ -214,7 +214,7 @@ print(sum(functools.reduce(lambda v, k: v[k], sys.argv[1].split("."), w) for w i
 # metric LINE-PREFIX: the sum of the samples that begin like this.
 metric() { admin /metrics | awk -v p="$1" 'index($0, p) == 1 { s += $NF } END { printf "%.0f\n", s }'; }
 
-# What must be as at the start when nobody asks for anything any more; "frames": those only.
+# Figures that must be as at the start when no requests are left; "frames": those only.
 leftovers() {
 	admin /stats | python3 -c '
 import json, sys

@@ -79,7 +79,7 @@ class Client:
         return Reply(status, headers, body, headers.get("connection", "") == "close")
 
     def rest(self):
-        """What comes until the gateway closes; ConnectionResetError counts as that."""
+        """Returns all bytes until the gateway closes; ConnectionResetError counts as that."""
         try:
             while True:
                 self._more()

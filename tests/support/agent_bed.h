@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole agent in a test: the SDK is played here, a server is a Unix socket on which the test speaks
- * by hand, and the agent's loop turns when the test says so.
+ * A whole agent in a test. The SDK is a stand-in; a server is a Unix socket on which the test
+ * writes; the agent's loop turns when the test says so.
  *
  *   bed_ask, bed_data, bed_cancel --> (SDK) agent --> bed_server_heard()
  *   struct bed_request: heard <------ (SDK) agent <-- bed_server_say()
  *
- * The loop runs in a thread of its own, but one of both runs at a time. A request's view is freed as
- * the SDK does it: with its last reply.
+ * The loop runs in a thread of its own, but only one of both runs at a time. A request's view is
+ * freed as the SDK does it: with its last reply.
  */
 #ifndef SL_TESTS_AGENT_BED_H
 #define SL_TESTS_AGENT_BED_H
@@ -35,7 +35,7 @@ struct bed_request {
 	bool blocked;                 /* one was not */
 	bool gone;                    /* the next reply is told so */
 	bool paused;                  /* a stream's */
-	int go_on; /* what the SDK says when it is told to; and how often that was */
+	int go_on;                    /* result of sl_stream_go_on(), and number of calls */
 	unsigned told;
 	unsigned interims; /* replies; what the last one was */
 	int interim_status;
@@ -46,8 +46,8 @@ struct bed_request {
 	char type[64], message[128];    /* content-type; grpc-message */
 	unsigned head_cnt, trailer_cnt; /* fields of its head; of its end */
 	unsigned parts, messages;
-	unsigned compressed; /* of the messages */
-	size_t largest, len; /* of parts; of all */
+	unsigned compressed; /* messages that were compressed */
+	size_t largest, len; /* the largest part; all parts */
 	uint64_t message_left;
 	uint8_t *heard;
 };
@@ -63,7 +63,7 @@ static struct {
 	uint8_t heard[1 << 20];
 	size_t heard_len;
 	unsigned opened;  /* backends */
-	bool unready;     /* what the last one was told */
+	bool unready;     /* argument of the last call */
 	uint32_t waiting; /* requests that it has, for its statistics */
 } bed;
 
@@ -182,7 +182,7 @@ int sl_reply_error(struct sl_request_view *rq, enum sl_rpc_status status)
 	return bed_end(bed_of(rq), status);
 }
 
-/* The rules of in_pieces are the SDK's own: who breaks them is wrong. */
+/* The SDK's rules for in_pieces: a breach is an error of the agent. */
 static inline void bed_note_piece(struct bed_request *r, const struct sl_reply_args *a)
 {
 	r->compressed += !r->message_left && a->compressed;
@@ -360,7 +360,7 @@ static inline void *bed_run(void *unused)
 	return NULL;
 }
 
-/* Of a server: "http" or "h2c"; `opt` is what else there is to say of it. */
+/* Starts an agent for a server of scheme "http" or "h2c"; `opt`: other options. */
 static inline void bed_start_as(const char *scheme, struct sl_agent_options opt)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};

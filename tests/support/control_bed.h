@@ -50,7 +50,10 @@ static const char config_text[] = "log_level = warn user = root\n"
 static char socket_path[64], token_path[64]; /* one for all tests of a run */
 static const char *admin_keys = "";          /* further keys of admin { } */
 
-/* Before the tests, which are processes of their own: names and a network for all, and for nobody else. */
+/*
+ * Runs before the tests, which are processes of their own: names and a network for all of them
+ * only.
+ */
 __attribute__((constructor)) static void make_surroundings(void)
 {
 	if (test_netns_enter() != 0) {

@@ -42,7 +42,7 @@ static struct sl_svc_hist hist[SL_STAGE_CNT];
 static struct sl_svc_live live;
 static uint64_t now;
 static struct peer peers[PEERS];
-static struct sl_frame *withheld[FRAMES]; /* of the server's */
+static struct sl_frame *withheld[FRAMES]; /* frames of the server */
 static unsigned withheld_cnt;
 static unsigned peer_cnt;
 static uint32_t client_rcv_buf; /* 0: as usual */
@@ -183,7 +183,7 @@ static inline void run(unsigned ms)
 	run_by(ms, SL_NS_PER_MS / 10);
 }
 
-/* For as long as a request waits for a backend before its 503. */
+/* Runs for the time that a request waits for a backend before its 503. */
 static inline void wait_for_no_backend(void)
 {
 	run_by((unsigned)(SL_BATCH_PATIENCE_NS / SL_NS_PER_MS) + 10, SL_NS_PER_MS);
@@ -310,7 +310,7 @@ static inline void h2_head(struct peer *p, uint32_t id, const char *path, bool p
 	say(p, bytes, n);
 }
 
-/* Of frames with this type and a stream of its own, how many were heard. */
+/* Returns how many frames with this type and a stream were heard. */
 static inline unsigned h2_count(const struct peer *p, uint8_t type)
 {
 	unsigned n = 0;

@@ -34,10 +34,10 @@ enum {
 	BED_BACKENDS = 3, /* a and b of pool 0, o of pool 1 */
 	BED_FRAMES = 1024,
 	BED_QUEUE = 64,       /* messages for the gateway */
-	BED_POSTS = 256,      /* of a lending backend: posts whose cookies are still to be given */
-	BED_KEEP = 256 << 10, /* of bytes heard or taken */
-	BED_BODY = 64 << 10,  /* of one message */
-	BED_EPOCH = 7,        /* of all backends */
+	BED_POSTS = 256,      /* lending backend: posts whose cookies are not given yet */
+	BED_KEEP = 256 << 10, /* bytes heard or taken */
+	BED_BODY = 64 << 10,  /* bytes of one message */
+	BED_EPOCH = 7,        /* boot epoch of all backends */
 	BED_IDS = 64,
 	BED_FIN = 1,
 	BED_SYN = 2,
@@ -62,11 +62,11 @@ struct bed_backend {
 	struct sl_transport base;
 	unsigned room;
 	bool lends, up, halted;
-	int broken; /* what poll() returns */
-	/* what was posted */
-	uint64_t ids[BED_IDS]; /* of requests, the last ones */
+	int broken; /* result of poll() */
+	/* posts of the gateway */
+	uint64_t ids[BED_IDS]; /* the last requests */
 	unsigned id_cnt;
-	uint8_t class;  /* of the last one */
+	uint8_t class;  /* class of the last one */
 	uint8_t *taken; /* bodies of REQUESTs, in order */
 	size_t taken_len;
 	unsigned cancels, goaways;
@@ -74,7 +74,7 @@ struct bed_backend {
 	unsigned post_head, post_tail; /* [tail, head): not completed */
 	uint64_t done[BED_POSTS];      /* cookies of completed ones */
 	unsigned done_cnt;
-	/* for the gateway */
+	/* messages to the gateway */
 	struct {
 		struct sl_rpc_header h;
 		uint8_t *body;
@@ -145,7 +145,7 @@ static inline void bed_lend(struct bed_backend *be, const struct sl_span *spans,
 	memcpy(p->spans, spans, cnt * sizeof(*spans));
 }
 
-/* Whose requests begin in this message: its table is the first span. */
+/* Notes the requests that begin in this message: its table is the first span. */
 static inline void bed_note_ids(struct bed_backend *be, const struct sl_rpc_header *h,
 				const struct sl_span *wcfg)
 {
@@ -571,7 +571,7 @@ static inline void bed_settle(void)
 		bed.backends[i].broken = bed.others[i].broken = -ENOTCONN;
 	bed_turns(BED_QUEUE / 16 + 2);
 	bed_turn(200 * SL_NS_PER_SEC);
-	/* Who was answered before that is first looked at behind it, and has its time to read. */
+	/* A client that was answered is looked at afterwards, and has its time to read. */
 	for (unsigned i = 0; i < 8; i++)
 		bed_turn(10 * SL_NS_PER_SEC);
 	for (unsigned i = 0; i < BED_BACKENDS; i++)

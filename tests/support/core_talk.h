@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of a whole core say and hear: one client, and the third backend, which has "/o" for
- * itself. `other` is that one.
+ * One client and the third backend of a whole core; the backend has "/o" for itself, and is
+ * `other`.
  */
 #ifndef CORE_TALK_H
 #define CORE_TALK_H
@@ -59,7 +59,7 @@ static inline void reply(uint64_t id, uint8_t flags, const char *text)
 	bed_turns(3);
 }
 
-/* Of the request with that path; a batch may be in any order. */
+/* Returns the id of the request with that path; a batch may be in any order. */
 static inline uint64_t id_of(const char *path)
 {
 	static const char mark[] = {SL_META_PATH, 0, 2, 0,
@@ -102,7 +102,7 @@ static inline uint64_t outcomes(enum sl_outcome o)
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
-/* Of the requests that a backend has got: entries, and the bytes of parts in order. */
+/* Requests that a backend got: entries, and the bytes of parts in order. */
 static struct {
 	char bytes[256];
 	size_t len;

@@ -30,14 +30,14 @@ struct sl_fake_packet {
 	uint64_t due_ns;
 	uint64_t order; /* breaks ties, so that equal times stay in order */
 	uint32_t len;
-	uint32_t slot; /* of its bytes */
+	uint32_t slot; /* slot of its bytes */
 };
 
 /* One direction. */
 struct sl_fake_wire {
 	struct sl_fake_link_config cfg;
 	struct sl_prng prng;
-	struct sl_fake_packet *heap; /* by due_ns, order */
+	struct sl_fake_packet *heap; /* ordered by due_ns, order */
 	uint32_t *free_slot;
 	uint8_t *bytes;
 	uint32_t cap, cnt, frame_len;

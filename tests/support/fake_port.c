@@ -2,7 +2,7 @@
 #include "base/list.h"
 #include "fake_port.h"
 
-enum { RX_HEADROOM = 256 /* what XDP leaves in front of a packet */ };
+enum { RX_HEADROOM = 256 /* headroom that XDP leaves in front of a packet */ };
 
 _Static_assert((SL_FAKE_RING & (SL_FAKE_RING - 1)) == 0, "free-running indices");
 

@@ -2,12 +2,13 @@
 /*
  * A port without a kernel, for tests and simulations: the test is the network and the clock.
  *
- *   test -- sl_fake_inject -->  rx queue  -- rx_burst -->  stack under test
- *   test <-- sl_fake_sent  --  tx ring   <-- tx_burst --  stack under test
- *            sl_fake_complete: the frames leave the ring, as after a completion of the kernel
+ *   test -- sl_fake_inject --> rx queue -- rx_burst --> stack under test
+ *   test <-- sl_fake_sent  --   tx ring <-- tx_burst -- stack under test
+ *           sl_fake_complete: the frames leave the ring, as after a completion of the kernel
  *
- * Frames in the tx ring are in state TX and the "kernel's" until the test completes them, so a test
- * sees what a driver would read, and when. Two ports can be joined by a link (fake_link.h).
+ * Frames in the tx ring are in state TX and belong to the "kernel" until the test completes them. A
+ * test thus sees what a driver would read, and when. Two ports can be joined by a link
+ * (fake_link.h).
  */
 #ifndef SL_TESTS_FAKE_PORT_H
 #define SL_TESTS_FAKE_PORT_H
@@ -24,7 +25,7 @@ struct sl_fake_port {
 	uint32_t rx_head, rx_tail; /* free-running; head is written by the test */
 	struct sl_frame *tx[SL_FAKE_RING];
 	uint32_t tx_head, tx_tail; /* tail moves by completion */
-	uint32_t tx_seen;          /* what the link has read already */
+	uint32_t tx_seen;          /* frames that the link has read */
 	uint32_t tx_room;          /* ring size that tx_burst pretends to have */
 	bool auto_complete;        /* flush completes everything (default off) */
 	uint32_t flush_cnt;

@@ -38,8 +38,8 @@ struct fake_send {
 	uint64_t wr_id;
 	enum ibv_wr_opcode opcode;
 	bool signalled, done;
-	uint64_t to;       /* of a WRITE */
-	uint32_t imm_data; /* of one that has it */
+	uint64_t to;       /* destination of a WRITE */
+	uint32_t imm_data; /* immediate data, if any */
 	unsigned sge_cnt;
 	struct ibv_sge sge[RC_SGE_MAX];
 };
@@ -55,8 +55,8 @@ struct fake_qp {
 	struct ibv_qp base;
 	enum ibv_qp_state state;
 	uint8_t rnr_timer;
-	struct ibv_ah_attr way; /* of one that was led there by hand */
-	bool told;              /* of its last slot */
+	struct ibv_ah_attr way; /* destination that was set by hand */
+	bool told;              /* last slot */
 	struct fake_send sends[FAKE_SENDS];
 	unsigned posted, done;
 	struct fake_slots own; /* without a shared queue */
@@ -73,7 +73,7 @@ struct fake_srq {
 	struct fake_slots slots;
 };
 
-/* What the device is like, and what has been done to it. */
+/* Properties of the device, and what was done to it. */
 static struct fake {
 	struct ibv_context context;
 	struct ibv_device device;
@@ -81,9 +81,9 @@ static struct fake {
 	unsigned flush_after; /* polls of a send queue before a queue pair in error lets go */
 	bool deaf;            /* it never does, and must be reset */
 	unsigned errors, resets;
-	_Atomic unsigned watches; /* of a shared queue that runs short */
+	_Atomic unsigned watches; /* a shared queue that runs short */
 	unsigned registrations, deregistrations;
-	unsigned registered_here, qps_here; /* by the test's thread */
+	unsigned registered_here, qps_here; /* within the test's thread */
 	pthread_t self;
 	size_t registered; /* bytes, now */
 	unsigned pds, cqs, bells, qps, mws, srqs, srqs_made;
@@ -92,40 +92,40 @@ static struct fake {
 	struct ibv_async_event events[FAKE_EVENTS];
 	unsigned event_put, event_got, events_acked;
 	_Atomic bool absent; /* taken away */
-	bool forgotten;      /* that, to the library: closed without ids and lists */
+	bool forgotten;      /* the library is closed without ids and lists */
 	_Atomic bool closed;
-	_Atomic unsigned lists; /* of devices */
+	_Atomic unsigned lists; /* open lists of devices */
 	_Atomic bool moved;     /* the listener's address is another device's */
 	_Atomic unsigned binds;
 	_Atomic unsigned sends; /* messages without a WRITE */
 	struct rdma_cm_id *_Atomic listening;
 	struct cm_reply rejection; /* the last one */
-	struct cm_request asked;   /* by who has connected last */
+	struct cm_request asked;   /* request of the last connection */
 	_Atomic unsigned accepts;
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
 	struct fake_qp *last_qp;
-	unsigned steps, fail_at;            /* of what may fail, the one that does */
+	unsigned steps, fail_at;            /* steps that may fail, and the one that does */
 	_Atomic bool fails_qps;             /* there is no room for one more */
 	_Atomic bool holds, held;           /* registrations of other threads; one of these */
 	_Atomic bool mute_port, port_asked; /* does not say how a port is; and is being asked */
-	unsigned queries;                   /* of ports, their addresses, and queue pairs */
+	unsigned queries;                   /* queries of ports, addresses and queue pairs */
 	unsigned ids, channels;
 	_Atomic unsigned disconnects;
 	unsigned migrates; /* from channel to channel: the one that fails, counted down; 0 none */
 	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
-	const void *answer;            /* to who connects; NULL: nobody listens */
+	const void *answer;            /* answer to a connect; NULL: no listener */
 	uint8_t answer_len;
 	uint8_t tos;
 	enum ibv_port_state port_state;
 	struct ibv_ah_attr ah;        /* the last address handle's */
 	bool addressed;               /* ids are bound to the address that port 2 has */
-	uint8_t asker;                /* the last byte of the address of who asks */
+	uint8_t asker;                /* last byte of the client's address */
 	unsigned crowd;               /* so many ask the listening id, one behind the other */
 	bool opens;                   /* memory windows, at once */
-	struct ibv_sa_path_rec path;  /* of ids whose route is resolved, if it says an MTU */
+	struct ibv_sa_path_rec path;  /* path of ids with a resolved route, if it has an MTU */
 	struct sockaddr_storage from; /* the source of the last connection; family 0: not said */
-	struct sockaddr_storage here; /* what who asks has dialled */
+	struct sockaddr_storage here; /* address that the client has dialled */
 	pthread_mutex_t lock;
 } fake;
 
@@ -136,7 +136,7 @@ static inline bool fake_fails(void)
 	return ++fake.steps == fake.fail_at;
 }
 
-/* Nobody uses a context that the library has closed. */
+/* A context that the library has closed must not be used. */
 static inline void fake_is_open(void)
 {
 	ck_assert_msg(!fake.closed, "the device's context has been closed");
@@ -434,7 +434,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 	return 0;
 }
 
-/* Of two ports, the second has addresses: of RoCE v1, of a link, and those that are to be used. */
+/* The second of two ports has addresses: RoCE v1, link-local, and usable ones. */
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t len)
 {
@@ -613,7 +613,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return &qp->base;
 }
 
-/* Events that nobody has read yet go with what they name. */
+/* Unread events end with the object that they name. */
 static inline void fake_forget(const struct ibv_qp *qp)
 {
 	pthread_mutex_lock(&fake.lock);
@@ -790,7 +790,7 @@ int rdma_create_id(struct rdma_event_channel *c, struct rdma_cm_id **id, void *c
 	return 0;
 }
 
-/* What a call has begun ends at once. */
+/* A call's event happens at once. */
 static inline int fake_happens(struct rdma_cm_id *id, enum rdma_cm_event_type type)
 {
 	if (fake_fails())
@@ -887,7 +887,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	return 0;
 }
 
-/* Somebody asks the listening id for a connection. */
+/* A client asks the listening id for a connection. */
 static inline void fake_ask(const void *request, uint8_t len)
 {
 	struct rdma_cm_id *id = calloc(1, sizeof(*id));
@@ -906,7 +906,7 @@ static inline void fake_ask(const void *request, uint8_t len)
 	ck_assert_int_eq(eventfd_write(id->channel->fd, 1), 0);
 }
 
-/* What was begun has happened, or the listening id's device is taken away or has lost its address. */
+/* Begun events happen now; or the listening id's device is removed or has lost its address. */
 int rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **ev)
 {
 	static struct rdma_cm_event of_listener;

@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# layers.sh: fails on an include against the dependency order, on one that is no file of ours, on a
-# permission that nothing uses or that is against the order, on rooms that the map of user/README.md
-# has in another order than the Makefile, on a comment that names a file there is not, and on code of
-# the core that says grpc.
-# Each module may include itself, include/sluice, and what its line says: modules or single headers.
+# layers.sh: checks the dependency order of modules. Fails on:
+#   - an include against the order, or of a file that does not exist
+#   - a permission that is not used, or that is against the order
+#   - an order of rooms in user/README.md that differs from the Makefile
+#   - a comment that names a file that does not exist
+#   - code of the core that names grpc
+# Each module may include itself, include/sluice, and the modules or headers of its line.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 export BUILD=${BUILD:-build}

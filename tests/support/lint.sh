@@ -93,7 +93,7 @@ cpp() {
 shell() { shellcheck -S warning -e SC2034,SC2120,SC2154 "${scripts[@]}"; }
 # te: an HTTP header; iif: of ip-rule; upto: a function of the Makefile; others: data in tests
 spell() { codespell -L te,iif,upto,keep-alives,fo,ba,nd,ot,hsa,inout "${text[@]}"; }
-# The stubs beside the package as it is. Python 3.11 shows nobody that a type has the buffer protocol.
+# Compares the stubs with the package. Python 3.11 does not show that a type has the buffer protocol.
 types() {
 	make --no-print-directory "BUILD=$BUILD" -j "$jobs" all >/dev/null &&
 		cd "$BUILD/python" && mypy --strict sluice/__init__.pyi &&

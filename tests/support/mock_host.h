@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host for fronts, as the core would be: it logs what the front tells it, answers as the test
- * says, and checks the contract of front.h at every call (mock_shut tells of the first breach).
- * Replies are there to be pulled once mock_answer (or what it consists of: mock_head, mock_bytes,
- * mock_end, mock_break) was called; within upcalls `ready` waits for the end of mock_input.
+ * A host for fronts, in place of the core. It logs the front's calls, answers as the test says, and
+ * checks the contract of front.h at every call (mock_shut() reports the first breach). Replies can
+ * be pulled after mock_answer(), or its parts: mock_head, mock_bytes, mock_end, mock_break. Within
+ * upcalls `ready` waits for the end of mock_input().
  *
  *   mock.log   one line per request: "GET /a?q @host [cl=N] [u=N] [te]", then its body and its end
  *   mock.out   the bytes for the client
@@ -35,10 +35,10 @@ struct mock_stream {
 	bool live, whole, answered;
 	unsigned announced; /* `ready` is due, in this order */
 	bool answer_due;
-	char *body; /* of the request */
+	char *body; /* body of the request */
 	size_t body_len, body_cap;
-	unsigned compressed; /* of its messages, where it is open-ended */
-	size_t messages_end; /* of the body: where what has been announced as messages ends */
+	unsigned compressed; /* compressed messages of an open-ended body */
+	size_t messages_end; /* in the body: end of the announced messages */
 	unsigned no;
 	/* the reply: what of it has come, and how much of that was taken */
 	bool has_head, ended, broken;
@@ -64,15 +64,15 @@ struct mock {
 		peeks; /* how often a front looked for the beginning of a reply, and what is next */
 	char *log, *out;
 	size_t log_len, out_len;
-	/* what the test chooses */
+	/* choices of the test */
 	enum mock_answer answer;
 	struct sl_reply reply;
 	struct sl_span reply_body;
 	bool log_all;  /* every header but the content type */
 	bool echo;     /* the body is the request's */
 	bool parts;    /* requests are open-ended */
-	bool awaits;   /* who expects 100 (Continue) is told by mock_continue() */
-	bool upgrades; /* whoever asks for it may go on in another protocol ... */
+	bool awaits;   /* mock_continue() answers Expect: 100-continue */
+	bool upgrades; /* a client may change the protocol ... */
 	bool agrees;   /* ... and does */
 	bool in_parts; /* reply with the head first, then pieces of part_max bytes */
 	size_t part_max;
@@ -80,8 +80,8 @@ struct mock {
 	size_t peek_max;     /* bytes that lie together */
 	unsigned later;      /* how often a front has asked to be called again */
 	uint32_t held;       /* frames of what is incomplete */
-	unsigned heads_fail; /* that many calls of write_head find no frame */
-	size_t room;         /* what the client's window takes; SIZE_MAX no limit */
+	unsigned heads_fail; /* so many calls of write_head find no frame */
+	size_t room;         /* room in the client's window; SIZE_MAX: no limit */
 	size_t body_max;     /* bytes taken per body upcall */
 	bool take_frames;
 	unsigned exhausted; /* begin fails from this request on; 0 never */
@@ -90,7 +90,7 @@ struct mock {
 	int inside; /* inside a call of the front: none follows before it returns */
 };
 
-/* What the contract does not allow; a fuzz target ends there (MOCK_ABORT). */
+/* Reports a breach of the contract; a fuzz target ends there (MOCK_ABORT). */
 void mock_breach(const char *what);
 #define MOCK_MUST(cond) ((cond) ? (void)0 : mock_breach(#cond))
 
@@ -129,11 +129,11 @@ void mock_interim(struct mock_stream *s, unsigned status, const struct sl_header
 		  uint32_t cnt);
 /* `tail` NULL: the head has said it all. */
 void mock_end(struct mock_stream *s, const struct sl_reply *tail);
-/* As the core: who has sent nothing is given another reply in its place. */
+/* Like the core: a stream without a head gets another reply instead. */
 void mock_break(struct mock_stream *s, enum sl_outcome why);
 /* All of what the test has chosen: at once, or piece by piece. */
 void mock_answer(struct mock_stream *s);
-/* A step of a reply that nobody has planned: its head, bytes, or its end. */
+/* An unplanned step of a reply: its head, bytes, or its end. */
 void mock_go_on(struct mock_stream *s, bool end);
 
 /* --- the host --- */

@@ -118,7 +118,7 @@ def build(tree, programs):
 
 
 def verdict(tree, path):
-    """Which test noticed, and what it said; None: nobody did. A machine that is busy may fail a test once, not twice."""
+    """Returns the test that noticed, and its output; None: no test did. A busy machine may fail a test once, not twice."""
     for programs in tests_of(tree, path):
         # Tests of the RPC start the programs that ship.
         built, said = build(tree, programs + ["all"] * any("/tests/rpc/" in p for p in programs))

@@ -19,7 +19,7 @@ struct bed {
 	struct sl_net net;
 	struct sl_fake_port port;
 	struct sl_flow_table flows; /* without entries */
-	/* of the last frame that reached L4 */
+	/* last frame that reached L4 */
 	unsigned tcp_cnt, udp_cnt, icmp_cnt;
 	uint8_t data[4096];
 	size_t len;
@@ -70,7 +70,7 @@ static inline void bed_udp(void *ctx, struct sl_frame *f, const struct sl_flow_k
 {
 	struct bed *b = ctx;
 
-	ck_assert_ptr_null(key); /* nobody looks for a flow */
+	ck_assert_ptr_null(key); /* without flows */
 	b->udp_cnt++;
 	bed_take(b, f, key);
 }

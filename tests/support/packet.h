@@ -21,7 +21,7 @@ struct pkt {
 	uint8_t family, protocol;
 };
 
-/* What is in a packet; zeroes mean the defaults of pkt_build(). */
+/* Contents of a packet; zeroes mean the defaults of pkt_build(). */
 struct pkt_spec {
 	uint8_t family; /* 4 (default) or 6 */
 	uint8_t protocol;
@@ -79,7 +79,7 @@ static inline void pkt_fix_l4(struct pkt *p)
 	sl_put_be16(p->b + pkt_csum_off(p), (uint16_t)~sum);
 }
 
-/* What a local sender leaves for its device to complete. */
+/* Leaves the checksum as a local sender does, for its device to complete. */
 static inline void pkt_partial_l4(struct pkt *p)
 {
 	sl_put_be16(p->b + pkt_csum_off(p), (uint16_t)pkt_pseudo(p));

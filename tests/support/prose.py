@@ -19,8 +19,8 @@ The rules, per room (a folder of user, user/rpc, user/front or tests; include; b
   words  comments of all C files of user, include and bpf together (only a ceiling as yet)
 
 Comments of C, shell, Python and Makefiles count, docstrings, and the text of Markdown. Licence lines, quoted text,
-code fences, tables, diagrams and lists of fields do not. Sentences end at ". ", "! " or "? " before a capital letter,
-at blank lines and at list items. Clauses end at ";" and ":", too.
+code fences, tables, diagrams and lists of fields do not. Sentences end at ". ", "! " or "? ", at blank lines
+and at list items. Clauses end at ";" and ":", too.
 """
 import ast
 import collections
@@ -44,7 +44,7 @@ DIAGRAM = re.compile(r"[\u2190-\u21ff\u2500-\u25ff]|--+>|<--+|\+--|==+>|^\s*[|+]
 COLUMN = re.compile(r"^\s*\S.*?(?:\s{2,}|\t)(?=\S)")
 ITEM = re.compile(r"^\s*(?:[-*+]|\(?[0-9]+[.)]|\(?[a-z]\))\s+(?=\S)")
 QUOTED = re.compile(r"``.+?``|`[^`]+`|\"[^\"]{1,300}\"|\u201c[^\u201d]{1,300}\u201d", re.S)
-SENTENCE = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<=[.!?])[)'\"]*\s+(?=[A-Z(\"`\x01]|[a-z]\w*[_(])")
+SENTENCE = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\betc\.)(?<!\bal\.)(?:(?<=[.!?])[)'\"]*\s+(?=[A-Z(\"`\x01])|(?<=[a-z)][.!?])\s+(?=[a-z]))")
 CLAUSE = re.compile(r"(?<=[;:])\s+")
 WORD = re.compile(r"[A-Za-z][A-Za-z'_]*")
 NO_VERB = re.compile(r"(?:ed|ing|[^s]s)$")

@@ -9,7 +9,7 @@
 #include "rpc/session.h"
 #include "ud_sockets.h"
 
-enum { MOVE_MS = 1000, /* that a dial may take */ };
+enum { MOVE_MS = 1000, /* time limit of a dial */ };
 
 unsigned harness_timeout_s(void)
 {
@@ -358,7 +358,7 @@ static void check_slots(const struct sl_transport *t)
 		      t->info);
 }
 
-/* Of the link of that number. */
+/* Connects for the link with that number. */
 static struct sl_transport *dial_for(const char *endpoint, uint32_t slots, uint32_t bulk,
 				     uint64_t link)
 {

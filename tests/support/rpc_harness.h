@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the RPC suite: a backend in a process of its own, a gateway's session in this one.
+ * Harness of the RPC suite: a backend in a process of its own, a gateway's session in this one.
  *
- * SL_RPC_ENDPOINTS lists what the suite runs over: "shm", "tcp", "ud" and "ud-lossy", or whole
- * endpoints like "rdma://10.0.0.1:7471", separated by commas; each test runs once
- * for each. ud is virtual connections over sockets in the place of a device (ud_sockets.h).
- * SL_RPC_KEY_FILE is the key of rdma endpoints; without it the others have one by themselves.
- * SL_RPC_CUT and SL_RPC_MEND are commands for a cable between both ends, where there is one.
- * SL_RPC_GOES_ON is another endpoint, spelled as those of the list: each link that gw_open() makes goes on
- * by that, and back, and so on, whenever SL_RPC_MOVE_AFTER messages [1] have passed, both ways together.
- * SL_RPC_SLOTS is what connections are to say of theirs: "own" or "shared".
+ * SL_RPC_ENDPOINTS lists the endpoints of the suite, separated by commas: "shm", "tcp", "ud",
+ * "ud-lossy", or whole ones like "rdma://10.0.0.1:7471". Each test runs once for each. ud: virtual
+ * connections over sockets instead of a device (ud_sockets.h).
+ *
+ * SL_RPC_KEY_FILE  key of rdma endpoints; the others have one by themselves
+ * SL_RPC_CUT, SL_RPC_MEND  commands that cut and mend a cable between both ends, if there is one
+ * SL_RPC_GOES_ON  another endpoint: each link of gw_open() migrates to it, and back, and so on,
+ *                 after every SL_RPC_MOVE_AFTER messages [1], both ways together
+ * SL_RPC_SLOTS  "own" or "shared": kind of slots that connections must have
  */
 #ifndef SL_TESTS_RPC_HARNESS_H
 #define SL_TESTS_RPC_HARNESS_H
@@ -31,7 +32,10 @@
 #include "rpc/transport.h"
 #include "sluice/backend.h"
 
-/* What a program runs over by itself; or what it defines before it includes this file. */
+/*
+ * Endpoints if SL_RPC_ENDPOINTS is not set; or those that a program defines before it includes
+ * this.
+ */
 #ifndef HARNESS_ENDPOINTS
 #define HARNESS_ENDPOINTS "shm,tcp,ud"
 #endif
@@ -111,7 +115,7 @@ void backend_pause(struct backend_proc p);
 void backend_kill(struct backend_proc p);
 /* The command of that variable, if there is one. */
 void harness_command(const char *variable);
-/* What a transport's owner does when it has no epoll that tells it of events. */
+/* Polls like an owner without an epoll that reports events. */
 int harness_poll(struct sl_transport *t, struct sl_message *m, unsigned max);
 
 /* --- gateway --- */
@@ -131,7 +135,7 @@ struct call {
 
 enum { BATCH_ENDS = 256 };
 
-/* By what a link goes on. */
+/* Transports of a link. */
 struct gw_ways {
 	char to[2][120]; /* its first endpoint, and the other one */
 	struct sl_rpc_config cfg;

@@ -148,7 +148,7 @@ static void out_want_room(void *self)
 	s->filter.below.ops->want_room(s->filter.below.self);
 }
 
-/* What was kept goes first; TCP keeps nothing, since input takes all. */
+/* Kept bytes go first; TCP keeps nothing, since input takes all. */
 static void out_resume(void *self)
 {
 	offer(self);

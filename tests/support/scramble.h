@@ -20,7 +20,10 @@ struct scramble {
 /* Filters that are alive: none may be left at the end. */
 extern unsigned scramble_live;
 
-/* For sl_filter_maker.open; arg: const unsigned *, how many on top of each other, or NULL: one. */
+/*
+ * An sl_filter_maker.open; arg: const unsigned *, number of filters on top of each other, or NULL:
+ * one.
+ */
 bool scramble_open(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
 		   struct sl_filter **top);
 void scramble_bytes(uint8_t *bytes, size_t len);

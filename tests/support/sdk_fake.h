@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For unit tests of the SDK: a backend whose channels are queues in memory. A test puts REQUEST
+ * Unit tests of the SDK: a backend whose channels are queues in memory. A test puts REQUEST
  * messages in, polls, and looks at the RESPONSE messages that come out. Nothing is timed.
  */
 #ifndef SL_TESTS_SDK_FAKE_H
@@ -31,7 +31,7 @@ struct fake {
 	bool reads; /* if it does not copy: still, what was posted */
 	uint64_t cookies[FAKE_OUT];
 	unsigned cookie_cnt;
-	uint64_t next_id, flush_ns; /* what flush() takes */
+	uint64_t next_id, flush_ns; /* duration of flush() */
 };
 
 static inline int fake_post(struct sl_transport *t, const struct sl_rpc_header *h,
@@ -143,7 +143,7 @@ static const struct sl_transport_ops fake_ops = {
 	.close = fake_close,
 };
 
-/* A gateway's, nobody's yet. */
+/* A gateway's transport that is not accepted yet. */
 static inline struct fake *fake_new(void)
 {
 	struct fake *f = calloc(1, sizeof(*f));
@@ -223,7 +223,7 @@ static inline void fake_go_on(struct fake *f, unsigned index, const void *bytes,
 	memcpy(m->body, bytes, len);
 }
 
-/* Nobody waits for that request any more. */
+/* Cancels that request. */
 static inline void fake_cancel(struct fake *f, uint64_t id)
 {
 	struct fake_message *m = &f->in[f->in_cnt++];

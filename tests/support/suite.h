@@ -4,12 +4,13 @@
  *
  *   #include "suite.h"
  *
- *   FIXTURE(set_up, tear_down)            around each test below it, in the test's process; NULL: nothing
+ *   FIXTURE(set_up, tear_down)     around each test below it, in the test's process; NULL: nothing
  *   TEST(a_closed_window_is_probed) { ... }
  *   TEST_EACH(every_case_is_refused, SL_ARRAY_LEN(cases)) { ... cases[_i] ... }
  *
- * Tests run in the order of the file, each in a process of its own and each case of TEST_EACH too, for CK_DEFAULT_TIMEOUT
- * seconds at most (120 if it is not set) or what SUITE_TIMEOUT says for those below it. SUITE_ONLY=name runs that one only.
+ * Tests run in the order of the file. Each test, and each case of TEST_EACH, is a process of its
+ * own. Its limit is CK_DEFAULT_TIMEOUT seconds (default 120), or the SUITE_TIMEOUT above it.
+ * SUITE_ONLY=name runs that test only.
  */
 #ifndef SL_TESTS_SUITE_H
 #define SL_TESTS_SUITE_H

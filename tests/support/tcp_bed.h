@@ -72,7 +72,7 @@ struct bed {
 	uint32_t peer_isn, our_isn;
 	bool know_isn, ts, last_alter;
 	int64_t held;              /* frames, as `holds` tells */
-	uint32_t peer_ts, last_ts; /* what the peer's clock says; what we echoed last */
+	uint32_t peer_ts, last_ts; /* the peer's timestamp; the last one that we echoed */
 	struct {
 		uint8_t b[2048];
 		size_t len;
@@ -526,7 +526,7 @@ static inline void setup(void)
 	bed_start();
 }
 
-/* For a test that needs another configuration: between bed_defaults() and bed_start(). */
+/* Changes the configuration of a test, between bed_defaults() and bed_start(). */
 #define reconfigure(...)                                                                           \
 	do {                                                                                       \
 		bed_end();                                                                         \

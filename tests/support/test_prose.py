@@ -47,8 +47,9 @@ class Comments(unittest.TestCase):
 
 
 class Sentences(unittest.TestCase):
-    def test_sentence_ends_before_a_capital_letter(self):
-        self.assertEqual(counts("a.c", "/* Reads e.g. Of 1.5 s. of it. Of it. */"), {"begin": 1})
+    def test_sentence_ends_at_a_full_stop(self):
+        self.assertEqual(counts("a.c", "/* Reads e.g. Of 1.5 s of it. Of it. */"), {"begin": 1})
+        self.assertEqual(measured("a.c", "/* Ends. sl_log writes it. */").sentences, 2)
 
     def test_blank_line_and_list_item_end_a_sentence(self):
         self.assertEqual(measured("a.c", "/* Reads\n *\n * more\n * - one\n *   and\n * - two */").sentences, 4)

@@ -423,7 +423,7 @@ static inline struct sl_tls_hs *bed_say_hello(struct bed_conn *b)
 	return bed.submitted[--bed.submitted_cnt];
 }
 
-/* What the thread has found. */
+/* Results of the thread. */
 static inline void bed_finish(struct sl_tls_hs *hs, struct bed_conn *b)
 {
 	memset(hs->rx.secret, (int)(b - bed.conns) + 1, SL_TLS_SECRET_MAX);

@@ -47,7 +47,7 @@ static inline void talk_stop(void)
 	bed_stop();
 }
 
-/* What a thread does. */
+/* Does a handshake thread's work. */
 static inline void talk_serve(void)
 {
 	while (bed.submitted_cnt) {

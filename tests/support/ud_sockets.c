@@ -171,7 +171,7 @@ static int sockets_ring(struct ud_qp *base)
 	return p->broken ? -EIO : 0;
 }
 
-/* In memory of its own, so that a sanitizer sees who reads behind it. */
+/* A buffer of its own, so that a sanitizer sees reads behind it. */
 static bool receive(const struct pair *p, struct ud_packet *packet)
 {
 	static uint8_t bytes[UD_MTU_MAX + 1];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * For the tests of base and wire: memory that ends at a forbidden page, expected aborts.
- */
+/* Helpers of the tests of base and wire: memory that ends at a forbidden page, expected aborts. */
 #ifndef SL_TESTS_UNIT_H
 #define SL_TESTS_UNIT_H
 

@@ -14,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd -P)
 cache=$(cd "$here/../.." && pwd -P)/build/vm
 arch=$(dpkg --print-architecture)
-# What stands between the kernel and its root: the rest is loaded by modprobe once that root is there.
+# Modules between the kernel and its root; modprobe loads the others once that root is there.
 boot_modules=(virtio_pci 9pnet_virtio 9p overlay)
 # The same for a root that is an image.
 image_modules=(virtio_blk ext4)

@@ -19,7 +19,7 @@ field() {
     echo "${value:-$3}"
 }
 
-# What decides which machine a check runs in.
+# Properties that decide in which machine a check runs.
 machine_of() {
     echo "$(field "$1" kernel stable) $(field "$1" net none) $(field "$1" cpus 2) $(field "$1" mem 1024) $(field "$1" pclmul no) $(field "$1" image none)"
 }
@@ -85,7 +85,7 @@ settle() {
     pending=("${left[@]}")
 }
 
-# The checks of one lane; its counts go to file $2. What ends us ends the machine.
+# Runs the checks of one lane; the counts go to file $2. A signal that ends this also ends the machine.
 run_lane() {
     local lane=$1 counts=$2 machine machines file
     passed=0 failed=0 skipped=0 vm_pid=

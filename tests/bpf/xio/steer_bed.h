@@ -50,7 +50,8 @@ static unsigned action_of(enum sl_rx_verdict v)
 
 struct outcome {
 	unsigned action;
-	unsigned verdict; /* whose counter went up by the number of runs; SL_RX_VERDICT_CNT: none */
+	/* expected counter, raised by the number of runs; SL_RX_VERDICT_CNT: none */
+	unsigned verdict;
 	uint8_t out[1280];
 	uint32_t out_len;
 };

@@ -152,7 +152,7 @@ static void icmp(struct packet *p, unsigned type, unsigned code)
 	p->need = p->len;
 }
 
-/* What an ICMP error quotes at least of our packet: 8 bytes beyond the IP header. */
+/* The minimum that an ICMP error quotes: 8 bytes beyond the IP header. */
 static void quote(struct packet *p, unsigned sport)
 {
 	put16(p, sport);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who reaches the listeners of an interface: prefixes that are allowed and denied, and VLANs. */
+/* Access to the listeners of an interface: allowed and denied prefixes, VLANs. */
 #include "xio/xdp/acl_map.h"
 #include "steer_bed.h"
 #include "suite.h"
@@ -33,7 +33,7 @@ static void forget(const char *prefix, int want)
 	ck_assert_int_eq(sl_xdp_acl_remove(&xdp, &r), want);
 }
 
-/* What becomes of a packet of this client: of a connection that exists, or of none. */
+/* Checks the verdict for packets of a client, of a connection or not. */
 static void client(const char *src, enum sl_rx_verdict want)
 {
 	for (int i = 0; i < 3; i++) {

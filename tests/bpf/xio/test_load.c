@@ -62,7 +62,7 @@ static void expect_mode(const char *mode)
 	ck_assert_int_eq(strstr(xdp.mode, "(no dispatcher: ") != NULL, !dispatcher);
 }
 
-/* Of the program on the interface, be it a dispatcher. */
+/* Returns the id of the program on the interface, be it a dispatcher. */
 static uint32_t attached(const char *ifname)
 {
 	uint32_t id = 0;
@@ -167,7 +167,7 @@ TEST(open_and_close)
 	sl_xdp_close(&xdp);
 }
 
-/* What is written through the mapping is what a reader of the map sees, at the index of abi.h. */
+/* Values written through the mapping are seen by readers of the map, at the index of abi.h. */
 TEST(mapped_memory_is_the_map)
 {
 	const uint32_t live_key = sl_live_index(3, 1, 2);
@@ -261,7 +261,7 @@ TEST(failed_attach_reports_the_reason)
 	sl_xdp_close(&xdp);
 }
 
-/* Its owner, and everyone who may write to it, could put other maps in place of the pinned ones. */
+/* The owner of the folder, or any user that can write to it, could replace the pinned maps. */
 TEST(folder_of_another_account_gets_no_pins)
 {
 	const char *at = SL_BPFFS "/sl-test-owner";

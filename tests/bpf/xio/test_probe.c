@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `sluice doctor` asks, on interfaces whose answers are known. */
+/* The questions of `sluice doctor`, on interfaces with known answers. */
 #include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>

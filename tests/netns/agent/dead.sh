@@ -62,7 +62,7 @@ for n in range(30):
     expect("body", r.body == body, True)
 PY
 lines() { grep -cE '(most|streamed)/dead.*(cannot connect|not ready|up for worker)' "$D/gw.log"; }
-# That it is up, of each worker; that the agent cannot connect, and that it is not ready.
+# Checks the metrics: the backend is up for each worker; the agent cannot connect, and it is not ready.
 few_lines() { [ "$(lines)" -le 60 ]; }
 check "the log has one line for each change" few_lines
 

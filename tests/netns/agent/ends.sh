@@ -47,7 +47,7 @@ check "one agent" [ "$(agent | wc -l)" = 1 ]
 check "as the gateway's account, without rights" unprivileged "$(agent)"
 check "and so is its zygote" unprivileged "$(zygote)"
 
-# load.py COMMAND-THAT-PRINTS-WHOM-TO-KILL [STATUS...]: what 8 clients of each kind are told meanwhile
+# load.py COMMAND [STATUS...]: COMMAND prints the process to kill; prints what 8 clients of each kind get meanwhile
 cat >"$D/load.py" <<'PY'
 from raw import *
 import os, signal, sys, threading, time
@@ -95,7 +95,7 @@ check "a reload brings a server" within 40 b_is 200
 config "" | gateway_config
 gw "$SLUICE" reload -c "$D/gw.conf" >"$D/out" 2>&1
 check "and takes it away" within 40 b_is 404
-# The guard holds the folder, and nobody else's: other gateways on the machine have agents too.
+# The guard holds only the folder: other gateways on the machine have agents too.
 folder() { readlink "/proc/$(guard)"/fd/* | grep -m 1 /agents-; }
 check "agents have sockets" eval '[ "$(find "$(folder)" -type s | wc -l)" -ge 1 ]'
 

@@ -63,7 +63,7 @@ class Walk:
 
 
 def steps(request, context):
-    """A message for each step() of its name, as long as somebody wants them."""
+    """Sends a message for each step() of its name, as long as the client reads."""
     walk = walks[request] = Walk(context)
     try:
         while walk.due.acquire(timeout=60) and context.is_active():
@@ -81,7 +81,7 @@ def step(request, context):
 
 
 def walked(request, context):
-    """How many messages there were, whether somebody wants more, and whether there will be none."""
+    """Returns the number of messages, whether the client reads on, and whether there will be no more."""
     walk = walks[request]
     return b"%d %d %d" % (walk.said, walk.context.is_active(), walk.over)
 
@@ -104,11 +104,11 @@ def talk(requests, context):
 
 
 def hold(requests, context):
-    """Says a message and waits until nobody wants it any more; of those that come it reads the first."""
+    """Sends a message and waits until the call is cancelled; reads the first of the client's messages."""
     name = next(requests)
     gone = threading.Event()
 
-    def note():  # what stands behind a yield is not reached by all
+    def note():  # some calls end at a yield and never get behind it
         active[name] = (time.monotonic(), context.is_active())
         gone.set()
 

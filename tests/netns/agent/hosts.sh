@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a server is asked for: the host that the client names, or the one of `host` (`--host` of an agent by hand), over
-# HTTP/1.1 and HTTP/2. And HTTP/2 over a Unix socket.
+# The host in requests to a server: the one that the client names, or that of `host` (`--host` of an agent started by
+# hand), over HTTP/1.1 and HTTP/2. And HTTP/2 over a Unix socket.
 . "$(dirname "$0")/../lib.sh"
 
 arena

@@ -156,11 +156,11 @@ class Conn(threading.Thread):
                 return False
             self.reply(b"200 OK", b"again")
         elif path == "/idle-close":  # closes the kept connection behind its reply
-            # In one packet with it: what comes between the two is lost, whoever stands in front.
+            # In one packet with the reply: bytes between the two are lost, for any proxy.
             self.reply(b"200 OK", b"kept?", flags=socket.MSG_MORE)
             return False
         elif path.startswith("/early"):  # answers before it has read
-            # Said, or whoever is next on this connection may lose to its end.
+            # Notified first: the next client of this connection may lose its request to the end.
             self.reply(b"413 Too Large", b"early", b"Connection: close")
             return False
         elif path.startswith("/wait/"):

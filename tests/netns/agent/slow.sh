@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Memory of the agent and of the gateway: clients that read nothing of large replies, and a server that reads nothing of large
-# requests; of whole messages and of streams. Others are served meanwhile, though there are more of them than the agent gives the
-# server at a time. The server is an nginx as it comes, of HTTP/1.1 and of h2c; /deaf leads it to a socket that accepts nobody.
+# Memory of the agent and of the gateway: clients that do not read large replies, and a server that does not read large
+# requests; of unary calls and of streams. Others are served meanwhile, though there are more of them than the agent gives
+# the server at a time. The server is a stock nginx, with HTTP/1.1 and h2c; /deaf leads it to a socket that never accepts.
 . "$(dirname "$0")/../lib.sh"
 
 arena
-# What the kernel keeps counts nowhere here, and takes time to fill.
+# The kernel's buffers do not count here, and take time to fill.
 gw sysctl -qw net.ipv4.tcp_wmem="4096 65536 65536" net.ipv4.tcp_rmem="4096 65536 65536"
 mkdir "$D/www" && head -c 48000000 /dev/zero >"$D/www/large" && echo hello >"$D/www/hello" && chmod -R a+rX "$D/www"
 listens() { # 8000 + SERVER is nginx's

@@ -15,7 +15,7 @@ start_agent() {
 	within 30 test -S "$D/$1.sock" || say_failed "the agent does not start"
 }
 start_agent agent
-start_agent other # whose memory has not grown for another reason
+start_agent other # its memory has not grown for another reason
 start_agent few 80
 gateway <<CONF
 interface "$GIF" { }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers of WebSocket for the agent's tests: upgrade_server.py ADDRESS PORT-OF-STOCK PORT-BY-HAND
 
-Stock: the package websockets, which says each message again. By hand, by path:
+Stock: the package websockets, which echoes each message. The other one, by path:
 
   /eager  goes on at once, in the segment of its 101, and says again what it gets until that ends
   /bye    goes on, says so, and closes

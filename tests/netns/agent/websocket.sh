@@ -145,7 +145,7 @@ assert Peer().connect(b"/hand/eager")[0] == OK
 assert Peer().connect(b"/hand/wrong")[0] != OK
 PY
 
-# With bytes both ways all the time, and without: it is broken off, on both sides of the gateway, and counted as that.
+# Both sides of the gateway are broken off, with and without bytes both ways, and counted as that.
 count() { metric "sluice_exchanges_total{worker=\"0\",outcome=\"$1\"}"; }
 hand "max_duration and idle: the client sees a break, the server an end" <<'PY'
 for path, talks in (("/brief/eager", True), ("/quiet/eager", False)):

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A connection of a backend's own that breaks, while the backend lives: the link begins again by `first`, what was under way on
-# it is asked again elsewhere where it may be, and after a while the link has a connection of its own again. In the place of queue
-# pairs and virtual connections: tcp and shared memory.
+# A backend's own connection breaks while the backend lives. The link begins again by `first`. Requests under way are
+# repeated elsewhere where that is allowed. After a while the link has a connection of its own again. tcp and shared
+# memory stand in for queue pairs and virtual connections.
 . "$(dirname "$0")/../lib.sh"
 
 arena

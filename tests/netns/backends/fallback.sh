@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A backend that is served by its fallback goes on by its own endpoint as soon as that is there, with all that is under way;
-# but not if another process is there. One that is served by an endpoint to begin with does when it has enough to do.
+# A backend served by its fallback migrates to its own endpoint as soon as that is there, with all requests under way.
+# It does not if another process listens there. A backend served by a bootstrap endpoint migrates when it is loaded.
 . "$(dirname "$0")/../lib.sh"
 
 arena

@@ -189,7 +189,7 @@ check_py "async: a request that is dropped is a 500" <<'PY'
 from raw import *
 expect("status", post("/async/nothing", b"x").status, 500)
 PY
-# By the Python that has the packages, wherever `python3` is.
+# The Python that has the packages, whatever `python3` is.
 cat >"$D/examples.py" <<'PY'
 from raw import *
 import json

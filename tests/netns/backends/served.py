@@ -191,7 +191,7 @@ async def serve(backend):
     tasks = set()
     async for batch in backend:
         start(batch, tasks)
-        del batch  # so that what nobody has any more is answered before the next one comes
+        del batch  # requests without a reference are answered before the next batch comes
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ async def total(stream):
 
 
 async def asked(stream):
-    """Wants the body of who waits for that."""
+    """Resumes the body of a stream that waits for it."""
     expects = stream.request.expects
     if expects:
         await stream.go_on()
@@ -72,7 +72,7 @@ async def break_off(stream):
 
 
 async def hold(stream):
-    name = stream.request.query  # of a request that is over there is nothing to be read
+    name = stream.request.query  # a request that is over cannot be read
     try:
         await stream.reply(b"held", more=True)
         await asyncio.Event().wait()

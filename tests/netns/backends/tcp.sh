@@ -66,7 +66,7 @@ check "in the metrics" test "$(metric 'sluice_backend_on_fallback{worker="0",poo
 check "by the doctor" grep -q 'fall/a *rdma://10.99.0.2:7471: .*; its fallback tcp://10.99.0.2:7471: tcp' "$D/doctor"
 check "of no other" test "$(metric 'sluice_backend_on_fallback')" -eq 1
 
-# What passes between the two, as somebody beside them sees it. The client's own request shows that it would be seen.
+# The bytes between the two, captured beside them. The client's own request shows that the capture works.
 check_py "nothing is readable on the way" "$CIF" <<'EOF'
 import socket
 from raw import *
@@ -106,7 +106,7 @@ tcp_backend four "$C" tcp://10.99.0.2:7471
 check "one with the key is, again" within 30 is_up four
 check "and answers" within 30 answers four again
 
-# Ends of backends under load: what may be repeated is, and who drains loses nothing.
+# Backends end under load: repeatable requests are repeated, and a backend that drains loses nothing.
 load() { cl wrk -t1 -c8 -d3s "http://$V4:8080/both" >"$D/wrk"; }
 no_errors() { ! grep -q 'Non-2xx\|Socket errors' "$D/wrk" && grep -q '[1-9][0-9]* requests in' "$D/wrk"; }
 under_load() {
@@ -130,7 +130,7 @@ check "it is back" within 30 is_up both 2
 check "one is killed under load: so it is" under_load kill_backend six
 check "it is back, too" within 30 is_up both 2
 
-# Nobody says that it is gone: no FIN, no RST.
+# No FIN and no RST tell that it is gone.
 ip -n "$C" route add blackhole 10.99.0.1/32
 check "a host that is cut off is noticed" within 30 is_up four 0
 ip -n "$C" route del blackhole 10.99.0.1/32

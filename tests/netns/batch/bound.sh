@@ -19,8 +19,8 @@ route "/hard" { pool = hard }
 route "/busy" { pool = busy }
 CONF
 
-# Twelve clients, each with one request at a time and a pause behind it; ten times the backend is stopped. Prints how many
-# got which status; with `refused` somebody has to be, with `none` nobody.
+# Twelve clients, each with one request at a time and a pause behind it; the backend is stopped ten times. Prints the
+# number of replies by status. `refused`: some must be refused; `none`: none may be.
 cat >"$D/stalls.py" <<'EOF'
 import collections, os, signal, threading
 from raw import *

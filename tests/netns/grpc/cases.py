@@ -155,7 +155,7 @@ def timeout_of_a_request_that_never_ends(ch):
         s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, head) + frame(0, 0, 1, b"\0\0\0\0\5x"))
         got, seen = b"", []
         while not seen or seen[-1][0] != 3:
-            got += s.recv(65536) or b"\0\0\0\xff"  # whoever closes instead fails below
+            got += s.recv(65536) or b"\0\0\0\xff"  # a peer that closes instead fails below
             while len(got) >= 9 and len(got) >= 9 + int.from_bytes(got[:3], "big"):
                 n = int.from_bytes(got[:3], "big")
                 seen.append((got[3], got[4], got[9:9 + n]))
@@ -235,7 +235,7 @@ def several_messages_are_refused(ch):
 
 @case
 def compression_is_refused(ch):
-    """By backends that do not say that they take it: user/sdk/programs does not."""
+    """The backends do not declare support: user/sdk/programs does not."""
     e = fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch), b"a" * 10000, compression=grpc.Compression.Gzip, timeout=10)
     assert e.details() == "compressed messages are not supported by this service", e.details()
     e = fails(grpc.StatusCode.UNIMPLEMENTED, unary(ch, "/grpc.health.v1.Health/Check"), b"\x0a" + bytes([100]) + b"a" * 100,
@@ -453,7 +453,7 @@ def reflection_of_extensions_and_imports(ch):
     assert kind == 5 and message(body) == {1: [b"sluice.test.Open"], 2: [100, 150]}, body
     kind, (body,) = r.ask(6, "sluice.test.Inner")
     assert kind == 5 and message(body) == {1: [b"sluice.test.Inner"]}, body
-    # What a client does to know a service: the file, and then what it imports.
+    # A client discovers a service: the file, and then its imports.
     pool, todo = descriptor_pool.DescriptorPool(), [r.file(4, "sluice.test.Things")]
     files = []
     while todo:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """gRPC's interoperability cases about compression, for a stock grpcio. Usage: compressed.py --list | ADDRESS CASE
 
-Nobody tells a Python program whether a message came compressed. Here lengths do: plain, a message of LONG zeros is longer
-than the gateway lets pass, in either direction, and compressed it is some kilobytes.
+A Python program cannot see whether a message came compressed, so lengths tell it. A message of LONG zeros is too long for
+the gateway in either direction; compressed it has some kilobytes.
 """
 import os
 import sys
@@ -62,7 +62,7 @@ def client_compressed_streaming(ch):
     assert total((27182, 45904)) == field(1, 73086)
     fails(grpc.StatusCode.RESOURCE_EXHAUSTED, total, (10, LONG))
     assert total((LONG, 0, 1, LONG), compression=GZIP) == field(1, 2 * LONG + 1)
-    # Of some megabytes, which go in many pieces.
+    # Some megabytes, in many pieces.
     noise = [field(1, field(2, os.urandom(3 << 20) + bytes(3 << 20))) for _ in range(3)]
     sum_of = ch.stream_unary(TEST + "StreamingInputCall", **RAW)(iter(noise), timeout=60, compression=GZIP)
     assert sum_of == field(1, 18 << 20)

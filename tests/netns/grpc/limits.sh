@@ -69,7 +69,7 @@ for n in (5, MAX):
     q.put(None)
 PY
 done
-# What limits a reply is what the RPC carries, by default as much as max_message.
+# The RPC's limit bounds a reply, by default to max_message.
 limits "an agent, a reply" t.S/size t.Stream/size <<'PY'
 for method in (UNARY, STREAM):
     call, most = channel.unary_unary(method), 64 << 20

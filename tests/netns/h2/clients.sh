@@ -86,7 +86,7 @@ done <"$D/cases"
 gateway_stop
 sed -i 's/^limits {/& idle_timeout = 1s/' "$D/gw.conf"
 gateway_start
-# RFC 9113 6.8: who is closed because he asks for nothing is told what was not processed.
+# RFC 9113 6.8: the GOAWAY for an idle client tells the last processed stream.
 check_py "an idle connection: GOAWAY, then the end" "$V4" <<'EOF'
 import socket, struct, sys
 s = socket.create_connection((sys.argv[1], 8080), timeout=30)

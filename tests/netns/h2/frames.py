@@ -22,7 +22,7 @@ def again(*parts):
 
 
 OPEN = PREFACE + frame(4, 0, 0)
-# What is sent, in pieces: behind one that ends with a request its reply is waited for.
+# Bytes to send, in pieces: a piece that ends with a request is followed by a wait for its reply.
 CASES = {
     "no preface": (PROTOCOL_ERROR, [PREFACE.replace(b"SM", b"XX") + frame(4, 0, 0)]),
     "no SETTINGS": (PROTOCOL_ERROR, [PREFACE + get(1)]),

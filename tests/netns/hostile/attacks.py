@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one address can do to a gateway. Each attack makes `count` connections and then touches them, `rate` a second in
-all, one after the other: what it asks of the cores is bounded, so that what others notice is the gateway, not the attacker's
-part of a core. It begins anew whatever the gateway has ended."""
+"""Attacks of one address on a gateway. Each attack makes `count` connections and then touches them, `rate` a second in
+all, one after the other. Its CPU use is bounded: others notice the gateway's load, not the attacker's. An attack starts
+again what the gateway has ended."""
 import ctypes
 import functools
 import ipaddress
@@ -48,7 +48,7 @@ def dial(target, source, options=(), timeout=5, port=PORT, kind=socket.SOCK_STRE
 
 
 def at_once(s, call, *args):
-    """What a call of the socket gives without waiting; None: nothing now. MSG_DONTWAIT would wait for the time-out first."""
+    """Returns the result of a socket call without waiting; None: none now. MSG_DONTWAIT would wait for the time-out."""
     patience = s.gettimeout()
     s.settimeout(0)
     try:
@@ -165,7 +165,7 @@ class RapidReset(Flood):
 
 
 class MadeYouReset(Flood):
-    """The window beyond its end: it is the gateway who has to reset."""
+    """Raises the window beyond its maximum: the gateway must reset."""
 
     def part(self, stream):
         return head(stream, b"/echo", True) + frame(WINDOW_UPDATE, 0, stream, b"\x7f\xff\xff\xff")
@@ -343,7 +343,7 @@ class OutOfOrder(ByHand):
 
 
 class Spoofed(Attack):
-    """What a victim seems to send."""
+    """Sends segments with a victim's source address."""
     packets, what = 2000, ()
 
     def begin(self):

@@ -55,7 +55,7 @@ for i, c in enumerate(waiting):
     expect("client 2", (r.status, r.body), (200, b"private of client %02d" % i))
 EOF
 
-# 12 MiB do not fit what A lets pass at once. What client 2 sends meanwhile takes the frames that came free.
+# 12 MiB exceed what A accepts at once. Bytes that client 2 sends meanwhile take the frames that become free.
 check_py "refused early: A gets client 1's bytes, whenever it reads" "$D/early.log" "$D/go-early" <<'EOF'
 import pathlib
 from raw import *

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client.py FAMILY SECONDS PID NAMESPACE ATTACK...: holds these attacks (or groups of them), each from an address of
-its own, in IPv6 from all of a /64, while a client at another one connects, asks and is answered, each time.
+"""client.py FAMILY SECONDS PID NAMESPACE ATTACK...: runs these attacks (or groups), each from an address of its own, in
+IPv6 from all of a /64. A client at another address connects and requests meanwhile, and must be answered each time.
 
-Latencies are compared twice: by windows of a second, the median of the windows' p99 beside the attacks over the median of
-those before and behind them; and by the p99 of all samples beside them, over that of all others. That says something about the
-gateway if the host is as busy: in the same windows a plain server of the kernel beside the gateway is asked as well, and by
-how much that has become slower, up to twice, the ratio is divided. With RATIO set, more than that is a failure; status 3 where
-nothing else is wrong. NAMESPACE is the gateway's, whose admin endpoint has to answer as well.
+Latencies are compared in two ways. First: the median of the p99 of one-second windows during the attacks, over that of the
+windows before and after. Second: the p99 of all samples during the attacks, over that of all others. A kernel server
+beside the gateway is asked in the same windows, as a control for the host's load. Each ratio is divided by the control's
+slowdown, at most 2. A ratio over RATIO, if that is set, is a failure; status 3 if nothing else is wrong. NAMESPACE is the
+gateway's: its admin endpoint must answer, too.
 """
 import multiprocessing
 import os
@@ -151,7 +151,7 @@ def rss_mib(pid):
 
 
 def watch_admin(namespace, said):
-    """For ever: the places that probes ask."""
+    """Runs for ever: the requests of probes."""
     enter(namespace)
     while True:
         for path in ("livez", "readyz"):
@@ -164,7 +164,7 @@ def watch_admin(namespace, said):
 
 
 def serve_plainly(namespace, target, ready):
-    """For ever, by the kernel."""
+    """Runs for ever, on the kernel's TCP."""
     enter(namespace)
     with socket.create_server((target, PLAIN_PORT), family=socket.AF_INET6 if ":" in target else socket.AF_INET) as s:
         ready.set()

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Clients that stall, half-close, reset or send garbage cost bounded memory and disturb nobody.
+# Clients that stall, half-close, reset or send garbage cost bounded memory and disturb no others.
 . "$(dirname "$0")/../lib.sh"
 
 arena

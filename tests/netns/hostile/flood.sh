@@ -4,12 +4,12 @@
 # SYNs from ever new addresses, from a second namespace on the same wire: clients see no error, keep more than half of their
 # throughput, and the gateway's memory does not grow.
 #
-# Two SYNs for each request that is served undisturbed: of a processor that others want, too, the gateway has less, and the
-# flood has to be less by as much for the two to compare.
+# The flood has two SYNs for each request that is served undisturbed. On a busy host the gateway gets less CPU time, and the
+# flood must be smaller by as much.
 #
-# An attacker's processor is his own: the flood has one to itself, client and gateway share the other. What it takes from
-# them all the same, as the wire and the cache are one, shows in control runs: the same frames, but to an address that
-# the gateway does not serve, so that the kernel behind the wire drops them. The rest is the gateway's own cost.
+# The flood has a CPU of its own, as a real attacker has; client and gateway share the other. Wire and cache are shared all
+# the same: control runs send the same frames to an address that the gateway does not serve, so the kernel drops them. The
+# difference is the gateway's own cost.
 . "$(dirname "$0")/../lib.sh"
 F=slf$$
 spaces+=("$F")
@@ -40,7 +40,7 @@ rate_of() {
 	rate=$(awk '$1 == "Requests/sec:" { printf "%d", $2 }' "$D/wrk")
 	[ -n "$rate" ] && ! grep -qE 'Non-2xx|Socket errors' "$D/wrk"
 }
-# The same in a flood: rate_in_flood ADDRESS ADDRESS-FOR-THE-FLOOD. Newcomers are who it is to keep out.
+# The same during a flood: rate_in_flood ADDRESS ADDRESS-FOR-THE-FLOOD. The flood may keep new clients out.
 rate_in_flood() {
 	local status flood cookies
 	cookies=$(stat_sum tcp.syn_cookies_sent)
@@ -67,8 +67,8 @@ newcomers() {
 }
 rss() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$(gateway_child)/status"; }
 
-# turns TEXT TIMES ADDRESS-FOR-WRK ADDRESS-FOR-THE-FLOOD ADDRESS-OF-NOBODY: undisturbed, control and flooded in turn, so
-# that what others do on the machine meets all three.
+# turns TEXT TIMES ADDRESS-FOR-WRK ADDRESS-FOR-THE-FLOOD UNUSED-ADDRESS: undisturbed, control and flooded in turn, so
+# that other load of the machine affects all three.
 turns() {
 	local i alone control
 	for ((i = 0; i < $2; i++)); do
@@ -107,6 +107,6 @@ check "half-open connections stay within their bound" [ "$(stat_sum tcp.half_ope
 check "memory does not grow" [ "$rss_after" -le $((rss_before + 2048)) ]
 # A client's kernel says once that its process has ended; where the wire loses that, repeating the reply tells.
 check "no frame is lost" within 90 leftovers frames
-# The half-open ones that nobody will complete last for a minute: finish would wait for them.
+# Half-open connections last for a minute: finish would wait for them.
 gateway_stop
 exit_with_counts

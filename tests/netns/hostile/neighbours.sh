@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What clients at some addresses hold, leave waiting or repeat is nothing that one at another address notices. The time-outs
-# are longer than the attacks, so that it is not they that help, and what the attacks take is more than there is. Here for
-# seconds; hostile/ipv4 and hostile/ipv6 hold all of them for longer, and compare latencies.
+# Clients at some addresses hold, delay and repeat requests, and a client at another one does not notice. The time-outs are
+# longer than the attacks, so they do not help, and the attacks use more than there is. These run for seconds; hostile/ipv4
+# and hostile/ipv6 run all of them for longer, and compare latencies.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# A client's kernel says once that its process was killed; where that is lost, time-outs of the gateway have to end it: one
-# for what he owes, and one more for the answer that nobody takes.
+# A client's kernel reports once that its process was killed. If that is lost, two time-outs of the gateway end the
+# connection: one for the rest of the request, one for the reply that is not read.
 LEFT_WITHIN=150
 
 hostile_arena() {
@@ -41,7 +41,7 @@ counters() { admin /metrics | grep -E '^sluice_(ended|address_limits|front_error
 beside() {
 	cl timeout 200 python3 "$here/hostile/client.py" "$@" || { [ $? -eq 3 ] && cl timeout 200 python3 "$here/hostile/client.py" "$@"; }
 }
-# hostile FAMILY SECONDS ATTACK...: attacks or groups of them, all at once. What the gateway counted is shown if it fails.
+# hostile FAMILY SECONDS ATTACK...: attacks or groups of them, all at once. Shows the gateway's counters if it fails.
 hostile() {
 	local family=$1 seconds=$2 failed_before=$failed
 	shift 2

@@ -13,7 +13,7 @@ import time
 SYN, RST, PSH, ACK = 2, 4, 8, 16
 ETHERTYPE = {4: 0x0800, 6: 0x86DD}
 SO_ATTACH_FILTER = 26
-SCALE = 7  # of our window
+SCALE = 7  # scale of our window
 
 
 def interface():
@@ -52,7 +52,7 @@ class Wire:
         self.s.close()
 
     def reset(self):
-        """Says so, and then asks: who knows nothing of a connection answers by a reset."""
+        """Tells the end, then probes: a peer without that connection answers by a reset."""
         self.put(self.packet(RST | ACK))
         self.put(self.packet(ACK))
 
@@ -90,7 +90,7 @@ class Wire:
         if not select.select([self.s], [], [], seconds)[0]:
             return None
         packet = self.s.recv(1 << 16)
-        # what the kernel on the other side sends in one piece is ours all the same
+        # the other kernel's pieces (GRO) are our segments all the same
         length = struct.unpack("!H", packet[2:4])[0] if self.version == 4 else 40 + struct.unpack("!H", packet[4:6])[0]
         tcp = packet[20 if self.version == 4 else 40:length]
         seq, acked = struct.unpack("!II", tcp[4:12])

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What is wrong with a request is said in its status, and ends nothing but, at most, its own connection.
+# A bad request gets its status, and ends at most its own connection.
 . "$(dirname "$0")/../lib.sh"
 
 arena

@@ -32,7 +32,7 @@ told() {
 }
 liar=(-H 'X-Forwarded-For: 192.0.2.1' -H 'x-forwarded-for: 192.0.2.2' -H 'X-Forwarded-Proto: https' -H 'X-Forwarded-Host: evil'
 	-H 'Forwarded: for=192.0.2.1' -H 'forwarded: for=_x;proto=https' -H 'X-Forwarded-Port: 1')
-# What a server that follows CGI takes for the same fields, and for who the client has proven to be.
+# Fields that a CGI server takes for the same ones, and fields that claim an authenticated client.
 folded=(-H 'X_Forwarded_For: 192.0.2.1' -H 'x.forwarded_proto: https' -H 'sluice_client_subject: CN=admin' -H 'Sluice_Client-San: DNS:admin'
 	-H 'content_length: 5')
 for how in --http1.1 --http2-prior-knowledge; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Clients that leave, in order or killed: what they have asked for is not computed any more, unless their listener says that
-# who has closed its half may read on.
+# Clients leave, in order or killed: their requests are not computed any more, unless their listener says that clients read
+# on after closing their half.
 . "$(dirname "$0")/../lib.sh"
 
 arena

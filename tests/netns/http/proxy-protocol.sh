@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A balancer in front says who its client is: for the log, the limits, the backend; nobody else is believed.
+# A balancer in front names its client, for the log, the limits and the backend; other peers are not believed.
 . "$(dirname "$0")/../lib.sh"
 
 arena

@@ -46,7 +46,7 @@ for how in --http1.1 --http2-prior-knowledge; do
 	check "$how: it is there" eval '[ "$(status '$how' "http://$V4:8081/secret")" = 200 ]'
 done
 
-# Of the gateway as a whole, not of a path: RFC 9110 9.3.7.
+# OPTIONS * asks about the whole gateway, not a path: RFC 9110 9.3.7.
 for how in --http1.1 --http2-prior-knowledge; do
 	check "$how: OPTIONS * names the methods" eval "cl curl -sSi --max-time 10 $how -X OPTIONS --request-target '*' 'http://$V4:8080' >'$D/star' && head -n1 '$D/star' | grep -q '^HTTP/[12.]* 200' && grep -qi '^allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH' '$D/star'"
 done

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Who may ask the admin endpoint for what: accounts, pages from elsewhere, connections that say nothing, tokens.
+# Rights at the admin endpoint: users, pages of other origins, silent connections, tokens.
 . "$(dirname "$0")/../lib.sh"
 
 arena
@@ -117,8 +117,8 @@ within 30 eval '! alive "$gateway_pid"'
 wait "$gateway_pid"
 gateway_pid=''
 
-# A gateway that was killed leaves its socket; the next one takes its place. Not in /run/sluice, where any gateway that
-# starts removes what nobody listens at.
+# A gateway that was killed leaves its socket; the next one takes its place. Not in /run/sluice, where each starting
+# gateway removes sockets without a listener.
 LEFT=$D/left.sock
 config "admin { socket = \"$LEFT\" }"
 gateway_spawn

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What operators see and do: errors as one line, status, top, set, trace, metrics, doctor, reload, privileges.
+# An operator's view: errors as one line, status, top, set, trace, metrics, doctor, reload, privileges.
 . "$(dirname "$0")/../lib.sh"
 
 arena

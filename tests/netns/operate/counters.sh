@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Counters that others keep for the gateway are shown with its own: what the kernel drops while nobody takes frames from
-# the rings, datagrams, and HTTP/2.
+# Counters that others keep are shown with the gateway's own: the kernel's drops while the rings are not read, datagrams,
+# and HTTP/2.
 . "$(dirname "$0")/../lib.sh"
 
 arena

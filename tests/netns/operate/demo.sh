@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 if [ "${SL_SANITIZED:-}" = 1 ]; then
-	# By `env` the demo starts the backend in Python.
+	# The demo starts the backend in Python by `env`.
 	mkdir "$D/bin"
 	printf '#!/bin/sh\nexec /usr/bin/env %s "$@"\n' "${SANITIZED_PYTHON[*]}" >"$D/bin/env"
 	chmod +x "$D/bin/env"

@@ -41,9 +41,9 @@ check "reload" reload
 check "another fixed reply" eval '[ "$(get /)" = two ]'
 check "another route" eval '[ "$(cl curl -sS --max-time 10 -d hello "http://$V4:8080/new")" = hello ]'
 
-# What stays keeps its connection and what was counted, wherever it stands in the file.
+# Backends that stay keep their connections and counts, at any place in the file.
 ups() { grep -c "backend echo/a is up" "$D/gw.log"; }
-replies() { # of backend a, from all workers
+replies() { # backend a's, over all workers
 	admin /stats | python3 -c "import json, sys
 print(sum(b['replies'] for w in json.load(sys.stdin)['workers'] for b in w['backends'] if (b['pool'], b['name']) == ('echo', 'a')))"
 }

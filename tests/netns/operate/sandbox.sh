@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the gateway is without: its account, its walls, and who starts it again when it has died.
+# Restrictions of the gateway: its user, its sandbox, and its restart after a crash.
 . "$(dirname "$0")/../lib.sh"
 
 arena
@@ -183,7 +183,7 @@ end_process "$gateway_pid" 20
 gateway_pid=
 config ""
 
-# What the unit for systemd leaves of root's capabilities is enough.
+# The capabilities that the systemd unit leaves to root are enough.
 unit=$here/../../user/service/sluice.service
 kept=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')
 : >"$D/gw.log"

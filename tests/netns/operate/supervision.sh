@@ -70,7 +70,7 @@ route "/" { pool = app }'
 signals="KILL SEGV"
 [ "${SL_SANITIZED:-}" != 1 ] || signals=KILL
 for signal in $signals; do
-	gateway_start # whose supervisor waits longer after each death
+	gateway_start # its supervisor waits longer after each death
 	for name in agent zygote guard gateway; do
 		within 30 page
 		pid=$(process $name)
@@ -111,7 +111,7 @@ kill -KILL "$(process agent)"
 check "also after one has died" within 30 page
 kill -KILL "$(process gateway)"
 check "and the gateway" within 30 page
-kill_backend echo # whose socket was removed, too
+kill_backend echo # its socket was removed, too
 in_group "$BUILD/echo" --listen shm:///run/sluice/echo.sock >>"$D/echo.log" 2>&1 </dev/null &
 pid_of[echo]=$!
 within 30 echoes

@@ -18,8 +18,8 @@ route "/same/upload" { pool = same stream = yes priority = bulk }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 
-# A backend takes its time for what is uploaded, so much of that waits for it. Of each question to it and the answer: how many
-# bytes of uploads it heard meanwhile. Without classes that is all that waited when it was asked.
+# The backend is slow with uploads, so many bytes of them wait for it. Prints, for each question to it, how many upload
+# bytes it heard before the answer. Without classes that is all that waited when the question came.
 check_py "a question comes before what is uploaded" "$V4" <<'EOF'
 import os, signal, socket, struct, sys
 UPLOADS, ASKED = 64, 15

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A backend that is killed in the midst of a thousand streams, of HTTP/1.1, HTTP/2 and gRPC: nobody takes
-# what came for all there is.
+# A backend is killed in the midst of a thousand streams, of HTTP/1.1, HTTP/2 and gRPC: each client sees that its stream is
+# incomplete.
 . "$(dirname "$0")/../lib.sh"
 
 arena

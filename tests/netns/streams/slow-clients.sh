@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # volume
-# Memory: a thousand clients that do not read what a backend says as fast as it may, and a thousand that send what a backend
-# does not read. Others, of their address and of another, are served beside them, and none of all that is lost. slow-ends.sh has
-# more ways to be slow.
+# Memory: a thousand clients that do not read what a backend sends at full speed, and a thousand whose uploads a backend
+# does not read. Others, of their address and of another, are served meanwhile, and no byte is lost. slow-ends.sh has more
+# kinds of slowness.
 . "$(dirname "$0")/../lib.sh"
 
 arena

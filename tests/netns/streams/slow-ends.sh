@@ -8,7 +8,7 @@
 
 arena
 export ADMIN=/run/sluice/$GIF.sock
-# What the kernel keeps between agent and server counts nowhere; it is more than a stream may pass before it is trusted.
+# Buffers of the kernel between agent and server do not count; they hold more than a stream may pass before it is trusted.
 gw sysctl -qw net.ipv4.tcp_wmem="4096 131072 262144" net.ipv4.tcp_rmem="4096 131072 262144"
 N=1000 most=65536
 # A sanitizer keeps what was freed, and is slow.

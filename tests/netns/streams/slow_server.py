@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers behind an agent that wait for nobody: slow_server.py KIND PORT, http-flood, http-deaf, h2c-flood, h2c-deaf. The former
-answer without an end, as fast as it is taken: in HTTP/2 with messages of gRPC, which others take for bytes. Of the latter's
-requests nothing is read; in HTTP/2 no more than the first window."""
+"""Slow servers behind an agent: slow_server.py KIND PORT, http-flood, http-deaf, h2c-flood, h2c-deaf. The flood kinds answer
+without end at full speed: in HTTP/2 with gRPC messages, which other clients take for bytes. The deaf kinds do not read the
+request; in HTTP/2 no more than the first window."""
 import selectors
 import socket
 import sys
 
 DATA, HEADERS, RST, SETTINGS, PING, WINDOW = 0, 1, 3, 4, 6, 8
 PIECE = 16384
-MESSAGE = b"\0\0\0\0\xfb" + bytes(251)  # of which a piece has a whole number
+MESSAGE = b"\0\0\0\0\xfb" + bytes(251)  # a piece has a whole number of them
 kind, port = sys.argv[1], int(sys.argv[2])
 selector = selectors.DefaultSelector()
 unread = []  # connections, which stay open

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What streams cost whose one end has stopped: slow_streams.py PATH PROTOCOL SLOW N MOST NAME=PID..., with PROTOCOL h1, h2 or grpc
-and SLOW client or server. N streams to PATH, in HTTP/2 a hundred on a connection; then, for each of them, what the processes
-have more of resident memory, the gateway with its frames in use: all of them are resident from the start. Others are served
+"""Cost of streams with one stopped end: slow_streams.py PATH PROTOCOL SLOW N MOST NAME=PID..., with PROTOCOL h1, h2 or grpc and
+SLOW client or server. Opens N streams to PATH, in HTTP/2 a hundred per connection. Then prints, per stream, the growth of the
+processes' resident memory, for the gateway that of frames in use: its frames are resident from the start. Others are served
 meanwhile, not much later than before."""
 from raw import *
 import json
@@ -22,7 +22,7 @@ def frame(what, flags, stream, body=b""):
 
 
 def literal(name, value):
-    """By the number of the name in the static table, or by itself."""
+    """Writes a field with the number of its name in the static table, or with the name."""
     head = bytes([name]) if isinstance(name, int) else bytes([0, len(name)]) + name
     return head + bytes([len(value)]) + value
 
@@ -145,7 +145,7 @@ conns = []
 
 
 def push():
-    """Until nobody takes or says anything for a second."""
+    """Runs until no byte moves in either direction for a second."""
     poll = select.poll()
     by_fd = {c.s.fileno(): c for c in conns}
     moved, last = time.monotonic(), None

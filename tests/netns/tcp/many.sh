@@ -27,7 +27,7 @@ let_go() {
 }
 rss() { awk '$1 == "VmRSS:" { print $2 * 1024 }' "/proc/$(gateway_child)/status"; }
 
-# What an idle connection costs: by the sizes of what it holds, and as the kernel sees it. Frames are resident from the
+# Cost of an idle connection: by the sizes of its structures, and as the kernel sees it. Frames are resident from the
 # start, and one request has touched the rest of what serving takes.
 check "a first request" cl curl -sf --max-time 10 "http://$V4:8080/echo"
 rss_before=$(rss)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Small MTUs: 576 for IPv4 and 1280, the least that IPv6 allows. First in the middle of the path, where ICMP errors have
-# to be obeyed, then only at the client, whose MSS option has to be, then at both ends.
+# Small MTUs: 576 for IPv4 and 1280, the minimum of IPv6. First in the middle of the path, where ICMP errors must be
+# obeyed. Then only at the client, whose MSS option must be obeyed, then at both ends.
 . "$(dirname "$0")/../lib.sh"
 R=slr$$
 spaces+=("$R")

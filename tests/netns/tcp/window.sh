@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # volume
-# Clients with a window of zero for 30 s get every byte once they read, and meanwhile disturb nobody.
+# Clients with a window of zero for 30 s get every byte once they read, and disturb no others meanwhile.
 . "$(dirname "$0")/../lib.sh"
 
 arena

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # volume: alone
-# Handshakes with RSA-2048, begun as fast as a processor begins them and never finished: who has a connection keeps
-# throughput, newcomers get their turn, memory is bounded.
+# Handshakes with RSA-2048 are begun at full speed and never finished: connected clients keep their throughput, new ones get
+# their turn, memory is bounded.
 #
-# The attacker has a processor to itself, as in hostile/flood; clients, the worker and, where they are most in its way, the
-# handshake threads share the other. Of what clients had of it undisturbed they keep what the threads leave, as far as the worker
-# spends its time on them: requests in a second of its processor, times the part of the time that the threads did not take.
+# The attacker has a CPU of its own, as in hostile/flood. Clients, the worker and, for the worst case, the handshake threads
+# share the other. Clients keep the share of throughput that the threads leave: requests per second of the worker's CPU time,
+# times the part of the time that the threads did not take.
 . "$(dirname "$0")/../lib.sh"
 
 arena
@@ -98,7 +98,7 @@ done
 # ratio COLUMN COLUMN: the median of their ratios, in percent
 ratio() { awk -v a="$1" -v b="$2" '{ printf "%d\n", 100 * $a / $b }' "$D/turns" | sort -n | sed -n 2p; }
 sed "s|^|    $NAME: rate and p99 in us, undisturbed, flooded: |" "$D/turns"
-# p99 is not asserted: whoever else wants a processor has more part in it than the flood.
+# p99 is not asserted: other processes on the CPU affect it more than the flood.
 throughput=$(ratio 3 1) slower=$(ratio 4 2)
 echo "    $NAME: of the undisturbed throughput $throughput %, of its p99 $slower %"
 check "throughput is at least 0.8 of the undisturbed" [ "$throughput" -ge 80 ]

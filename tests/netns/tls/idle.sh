@@ -29,7 +29,7 @@ hold() {
 	cat "$D/$1"
 	grep -qx "$2 connections" "$D/$1"
 }
-# What is taken once, for the first ones, is not theirs.
+# Memory allocated once, with the first ones, is not theirs.
 check "the first 500" hold few 500
 before=$(rss)
 check "10,000 more are open" hold many "$MANY"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# TLS on two workers and two handshake threads: a ticket that one gave is good at the other, what handshakes waited for their thread
-# is counted, and what a client once said to either is worth nothing when somebody says it again.
+# TLS on two workers and two handshake threads: a ticket of one is valid at the other; waits for a handshake thread are
+# counted; replayed bytes of a client are worthless at both.
 . "$(dirname "$0")/../lib.sh"
 
 arena 2

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flood INTERFACE MAC ADDRESS PORT SECONDS RATE [SOURCE [SERVICE]]: SYNs from ever new addresses of the network
- * (10.99.1.0 and up, or fd99::1:0:0:0 and up) and ports, RATE a second or as many as the
- * interface takes if that is less. With SOURCE all of them bear this address, of IPv6 any one of its
- * /64, and ports below 1024: those of nobody who lives there. With SERVICE they are no SYNs, but requests by
- * datagram for it. They come from a MAC that nobody has, so that the answers end where they reach the other side.
- * Ends after that time or on SIGINT and prints "N SYNs, N per second".
+ * flood INTERFACE MAC ADDRESS PORT SECONDS RATE [SOURCE [SERVICE]]: sends SYNs from ever new
+ * addresses of the network (10.99.1.0 and up, or fd99::1:0:0:0 and up) and ports. RATE is per
+ * second; the interface may take less.
+ *
+ * SOURCE: all have this address (IPv6: any of its /64) and ports below 1024, which no real client
+ * there uses. SERVICE: sends requests by datagram for it instead of SYNs. The source MAC is unused,
+ * so answers end at the other end of the wire. Ends after SECONDS or on SIGINT and prints "N SYNs,
+ * N per second".
  */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -200,7 +202,7 @@ static int parse_ends(const char *address, int more, char **argv)
 	return 0;
 }
 
-/* Not by spinning: who floods is elsewhere, and takes no processor from those here. seconds: above 0. */
+/* Does not spin: a real attacker takes no CPU time of this host. seconds: above 0. */
 static void wait_for_turn(double seconds)
 {
 	usleep(seconds < 0.001 ? (useconds_t)(seconds * 1e6) : 1000);

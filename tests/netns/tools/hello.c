@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hello ADDRESS PORT SECONDS AT_ONCE [SOURCE...]: begins handshakes of TLS, so many at a time and as
- * fast as it can, from these addresses in turn: a ClientHello that was made once, and the first bytes
- * of the answer, upon which it goes away. What it costs is the server's. Ends after that time or on
- * SIGINT and prints "N begun, N answered, N refused, N per second".
+ * hello ADDRESS PORT SECONDS AT_ONCE [SOURCE...]: begins TLS handshakes at full speed, AT_ONCE at a
+ * time, from these addresses in turn. Each sends the same prepared ClientHello and leaves after the
+ * first bytes of the answer, so the server bears the cost. Ends after SECONDS or on SIGINT and
+ * prints "N begun, N answered, N refused, N per second".
  */
 #include <arpa/inet.h>
 #include <errno.h>

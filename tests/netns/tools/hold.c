@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backend that keeps the requests whose path holds "hold" until a file exists or nobody waits for
- * them, and tells what it sees: "took PATH", "cancelled PATH".
+ * A backend that keeps requests whose path contains "hold" until a file exists or they are
+ * cancelled. Prints "took PATH" and "cancelled PATH".
  *
- *   hold --listen ENDPOINT --until FILE
+ * hold --listen ENDPOINT --until FILE
  */
 #include <pthread.h>
 #include <signal.h>

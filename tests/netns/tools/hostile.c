@@ -25,7 +25,7 @@ struct channel {
 	uint64_t ids[IDS];
 	unsigned id_cnt;
 	bool paused;
-	uint64_t left, foreign, total; /* of the long request, once it was refused */
+	uint64_t left, foreign, total; /* bytes of the long request, which was refused */
 	uint64_t message;              /* its id */
 	uint64_t alive_ns;             /* when it said so last */
 };
@@ -124,7 +124,7 @@ static void let_go(struct channel *ch)
 	ch->id_cnt = 0;
 }
 
-/* Who reads nothing sees no PING, and would be given up; and what was read is told by the way. */
+/* Answers PINGs, which a channel that does not read would miss, and reports consumed messages. */
 static void say_alive(struct channel *ch)
 {
 	struct sl_rpc_header h = {

@@ -70,7 +70,7 @@ static int open_one(SSL_CTX *ctx, const struct sockaddr_in *remote, const char *
 	return ok;
 }
 
-/* Of one process: says how many there are, then holds them until the parent ends it. */
+/* One process: reports its number of connections, then holds them until the parent ends it. */
 static void hold(const struct sockaddr_in *remote, const char *source, unsigned cnt, int told)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());

@@ -52,7 +52,7 @@ config "mode = adopt"
 refused() { ! gw timeout 20 "$SLUICE" run -c "$D/gw.conf" >"$D/refused" 2>&1 && grep -q 'gw.conf:1: .*adopt' "$D/refused"; }
 check "mode = adopt without a program is refused" refused
 
-# What `make install` would put into /usr/lib/bpf.
+# The object that `make install` puts into /usr/lib/bpf.
 gw ip link set dev "$GIF" xdpdrv obj "$BUILD/sluice.bpf.o" sec xdp >"$D/out" 2>&1 || say_failed "ip link set xdpdrv"
 before=$(program)
 gateway_start

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Who reaches the listeners of an interface: prefixes of clients, from the file and while it runs, and VLANs.
+# Access to the listeners of an interface: prefixes of clients, from the file and at run time, and VLANs.
 . "$(dirname "$0")/../lib.sh"
 
 arena

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # volume
-# The number of queues changes under live connections: `ethtool -L` at one end of a veth is what decides on which queues
-# the other end receives. Half of the connections reach the wrong worker from then on, and nobody notices.
+# The number of queues changes under live connections: `ethtool -L` at one end of a veth decides on which queues the other
+# end receives. Half of the connections then reach the wrong worker, without effect on clients.
 . "$(dirname "$0")/../lib.sh"
 
 arena 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vlan_syn.py IFACE GATEWAY-MAC [TAG...]: one SYN with these VLAN tags, from an address of nobody.
+"""vlan_syn.py IFACE GATEWAY-MAC [TAG...]: one SYN with these VLAN tags, from an unused address.
 
 Prints the VLAN with which the SYN-ACK comes, "untagged", or "silence". The kernel needs no 8021q for it.
 """

@@ -44,7 +44,7 @@ wrk_clean() {
 	grep -q 'requests in' "$D/wrk" && ! grep -qE ' 0 requests in|Non-2xx|Socket errors' "$D/wrk"
 }
 check "wrk" wrk_clean "http://$V4:8080/echo"
-# What two make of it beside one: told, not asserted, as it says how many cores are free rather than how well this works.
+# Speed-up from one worker to two: printed, not asserted, as it depends on the free cores more than on the gateway.
 rate() { awk '/^Requests\/sec/ { print $2 }' "$1"; }
 two=$(rate "$D/wrk")
 both_work() {

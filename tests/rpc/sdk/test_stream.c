@@ -548,7 +548,7 @@ struct lane {
 	_Atomic uint64_t passed; /* messages of this number that arrived before the urgent part */
 };
 static struct race {
-	struct lane up, down; /* to the backend, to the gateway */
+	struct lane up, down; /* towards the backend, towards the gateway */
 } * race;
 
 static struct sl_request_view *bulks[BULKS];

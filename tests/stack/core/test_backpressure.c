@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What connections hold below the core, in TCP, counts for their address; what is short is taken
- * back from those who have it, step by step.
+ * Frames that TCP holds for a connection count for its address. When frames are short, they are
+ * taken back step by step.
  */
 #include "core_arena.h"
 
@@ -392,7 +392,7 @@ static void h2_data(struct peer *p, uint8_t id, unsigned frames)
 	run(5);
 }
 
-/* By how much the stream's window was opened since its beginning. */
+/* Returns by how much the stream's window was opened since its beginning. */
 static uint32_t h2_opened(const struct peer *p, uint8_t id)
 {
 	uint32_t sum = 0;

@@ -304,7 +304,7 @@ TEST(the_end_of_input_passes_through)
 	stop();
 }
 
-/* The first timer is set when nobody knows yet that a head will be what is waited for. */
+/* The first timer is set before a head is known to be awaited. */
 TEST(a_slow_head_is_ended_in_time_behind_a_filter_too)
 {
 	start(1);
@@ -474,7 +474,7 @@ TEST(a_request_that_never_ends_is_ended_by_its_deadline)
 	stop();
 }
 
-/* --- who is there --- */
+/* --- identity of a client --- */
 
 TEST(a_client_knows_its_listener_and_its_peer)
 {

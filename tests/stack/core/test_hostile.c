@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Whatever clients at one address do, those at another are served. 10.0.0.1 is the one who does it.
- */
+/* Clients at one address cannot keep clients at another from being served. 10.0.0.1 attacks. */
 #include "core_arena.h"
 
 /* --- shares of an address --- */
@@ -195,7 +193,7 @@ TEST(what_one_address_has_of_http2_is_not_counted_to_another)
 static const char ping[] = "\0\0\x8\6\0\0\0\0\0abcdefgh";
 enum { RST_STREAM = 3 };
 
-/* For so long the connection is busy, while what waits on it stands still. */
+/* Keeps the connection busy while its stream stands still. */
 static void ping_for(struct peer *p, unsigned ms)
 {
 	for (unsigned t = 0; t < ms; t += 200) {

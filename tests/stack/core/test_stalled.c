@@ -16,9 +16,9 @@
 enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, WINDOW_UPDATE = 8, PIECE = 16384 };
 
 static struct sl_transport backend;
-static unsigned requests; /* that it has heard of */
+static unsigned requests; /* requests that the backend has heard of */
 static uint64_t last_id;
-static struct sl_rpc_window granted; /* what it says next */
+static struct sl_rpc_window granted; /* the backend's next grant */
 static uint16_t says;                /* before that: a status, of a reply that goes on */
 
 static int stalled_post(struct sl_transport *t, const struct sl_rpc_header *h,
@@ -285,8 +285,8 @@ TEST(a_stream_that_its_backend_takes_is_not_the_first)
 }
 
 /*
- * It was shut while little may wait of it, and more may by the time its backend takes that, because
- * round trips have turned out to be longer.
+ * The stream was paused while its limit was low. The limit rises when its backend takes that,
+ * because round trips have become longer.
  */
 TEST(a_stream_goes_on_though_its_round_trips_grow)
 {
@@ -315,7 +315,7 @@ TEST(a_stream_goes_on_though_its_round_trips_grow)
 	stop();
 }
 
-/* What a client says behind a CONNECT that is refused goes nowhere, trailers neither. */
+/* Bytes and trailers behind a refused CONNECT are dropped. */
 TEST(trailers_behind_a_refused_upgrade_go_nowhere)
 {
 	static const char head[] = "\0\0\x29\1\4\0\0\0\1\x02\x07"

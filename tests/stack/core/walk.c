@@ -25,7 +25,7 @@
 enum {
 	CALLS_MAX = 1 << 22,
 	WARM_UP = 100,
-	SETTLE_TURNS = 10, /* what is left to do of a request whose reply has gone */
+	SETTLE_TURNS = 10, /* for the rest of a request after its reply */
 	IDLE_TURNS = 3000,
 	REPLY_TURNS = 100,
 	REPLY_WAITS = 10000,

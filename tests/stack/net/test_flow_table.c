@@ -143,7 +143,7 @@ static uint32_t insert_million(struct sl_flow_table *t, uint32_t *best)
 	return most_splits;
 }
 
-/* What the table has under that hash, whatever its key is; SL_FLOW_NONE: nothing. */
+/* Returns the value under that hash, for any key; SL_FLOW_NONE: none. */
 static uint32_t peek(const struct sl_flow_table *t, uint64_t hash)
 {
 	const struct sl_flow_bucket *b = sl_flow_bucket_a(t, hash);

@@ -225,7 +225,7 @@ TEST(icmp_errors_follow_their_flow)
 					 .payload = payload,
 					 .payload_len = 44});
 	bed_input(&s.w[1], &p);
-	ck_assert_uint_eq(s.w[1].icmp_cnt, 1); /* nobody's: local */
+	ck_assert_uint_eq(s.w[1].icmp_cnt, 1); /* local: no worker owns it */
 	ck_assert(sl_handover_claim(&s.w[0].net, &key));
 	bed_input(&s.w[1], &p);
 	ck_assert_uint_eq(s.w[1].icmp_cnt, 1);
@@ -242,7 +242,7 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* Nobody owns datagrams: an error about the size of one comes to all workers, once. */
+/* Datagrams have no owner: an error about the size of one comes to all workers, once. */
 TEST(errors_about_datagrams_reach_everybody)
 {
 	uint8_t payload[32] = {0};
@@ -279,7 +279,7 @@ TEST(errors_about_datagrams_reach_everybody)
 	for (unsigned i = 0; i < RING; i++)
 		sl_handover_poll(&s.w[0].net);
 	ck_assert_uint_eq(s.w[0].icmp_cnt, 1 + RING / 2);
-	/* others than about size are nobody's business */
+	/* other errors than about size are not copied */
 	p.b[p.l4 + 1] = 3;
 	pkt_fix_l4(&p);
 	bed_input(&s.w[0], &p);

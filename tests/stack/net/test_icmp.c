@@ -7,7 +7,7 @@ struct icmp_case {
 	const char *what;
 	uint8_t family, type, code;
 	uint32_t mtu;      /* in the message */
-	uint16_t ip_len;   /* of the quoted packet; 0: 1500 */
+	uint16_t ip_len;   /* length of the quoted packet; 0: 1500 */
 	enum sl_drop drop; /* SL_DROP_CNT: reaches tcp */
 	uint32_t told;     /* MTU that tcp is told */
 	bool hard;

@@ -31,7 +31,7 @@ static struct sl_frame *frame_of(struct bed *b, const void *bytes, size_t len)
 	return f;
 }
 
-/* For each family and number of tags: exactly the bytes of the independently built packet. */
+/* Headers equal those of an independently built packet, for each family and number of tags. */
 TEST_EACH(headers_are_written_as_read, 6)
 {
 	uint8_t family = _i < 3 ? 4 : 6, vlan_cnt = (uint8_t)(_i % 3);
@@ -150,7 +150,7 @@ TEST(a_retained_frame_outlives_its_transmission)
 	bed_end(&b);
 }
 
-/* What is pending at the end is freed; a retained frame stays its owner's. */
+/* Pending frames are freed at the end; a retained frame stays its owner's. */
 TEST(fini_frees_what_is_pending)
 {
 	uint32_t census[SL_FRAME_STATE_CNT];

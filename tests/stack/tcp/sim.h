@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two stacks back to back over a seeded link, with an application on both sides that sends a
- * pattern, checks what it gets, and stops reading now and then.
+ * Two stacks back to back over a seeded link. The applications of both sides send a pattern, check
+ * what they get, and stop reading now and then.
  */
 #ifndef SL_TESTS_STACK_TCP_SIM_H
 #define SL_TESTS_STACK_TCP_SIM_H

@@ -27,7 +27,7 @@ TEST(peer_closes_first)
 	ck_assert_uint_eq(stats().time_wait, 0);
 }
 
-/* Who has closed waits for the other end's FIN for a minute from then on, not from its last word on. */
+/* The wait for the peer's FIN lasts a minute from our close, not from the peer's last segment. */
 TEST(the_wait_for_their_fin_begins_when_we_close)
 {
 	open_plain();
@@ -86,7 +86,7 @@ TEST(fin_with_the_ack_of_ours)
 	out(.flags = F | A, .seq = 1, .ack = 1);
 	in(.flags = F | A, .seq = 1, .ack = 2);
 	out(.seq = 2, .ack = 2);
-	ck_assert_uint_eq(bed.app.fins, 0); /* closed: nobody asks any more */
+	ck_assert_uint_eq(bed.app.fins, 0); /* closed: no application is left */
 	ck_assert_uint_eq(bed.app.closed, 1);
 	ck_assert_uint_eq(stats().time_wait, 1);
 }
@@ -248,7 +248,7 @@ TEST(fin_that_comes_with_known_bytes)
 	ck_assert_uint_eq(bed.app.fins, 1);
 }
 
-/* Whoever guesses a number within the window cannot end the connection: the bytes refute him. */
+/* A guessed number within the window cannot end the connection: later bytes refute it. */
 TEST(bytes_refute_a_fin_alone)
 {
 	open_plain();
@@ -270,7 +270,7 @@ TEST(fin_that_was_cut_off_is_not_kept)
 	open_plain();
 	in(.seq = 151, .ack = 1, .len = 100);
 	in(.seq = 101, .ack = 1, .len = 10);
-	in(.flags = F | A, .seq = 111, .ack = 1, .len = 90); /* to 200, joins the one before */
+	in(.flags = F | A, .seq = 111, .ack = 1, .len = 90); /* up to 200: joins the one before */
 	in(.seq = 1, .ack = 1, .len = 100);
 	ck_assert_uint_eq(bed.app.got, 250);
 	ck_assert_uint_eq(bed.app.fins, 0);
@@ -297,7 +297,7 @@ TEST(fin_within_what_follows_it_is_a_lie)
 	ck_assert_uint_eq(bed.app.fins, 0);
 }
 
-/* What was kept behind a hole and turns out to lie behind the FIN is nobody's. */
+/* Bytes kept behind a hole are dropped if they turn out to lie behind the FIN. */
 TEST(kept_bytes_behind_a_fin_are_dropped)
 {
 	open_plain();
@@ -321,7 +321,7 @@ TEST(no_byte_is_delivered_after_a_kept_fin)
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
 }
 
-/* What is cut off at the window's edge takes the FIN with it. */
+/* Cutting a segment at the window's edge also cuts off its FIN. */
 TEST(fin_beyond_the_window_is_not_kept)
 {
 	reconfigure(bed.cfg.rcv_buf = 2000);
@@ -432,7 +432,8 @@ TEST(exact_rst_ends_time_wait)
 {
 	open_full();
 	into_time_wait();
-	in(.flags = S, .seq = (uint32_t)-500000, .no_ts = true); /* neither number nor time is newer */
+	in(.flags = S, .seq = (uint32_t)-500000,
+	   .no_ts = true); /* neither number nor time is newer */
 	out_skip();
 	ck_assert_uint_eq(stats().time_wait, 1);
 	in(.flags = R, .seq = 2, .no_ts = true);
@@ -563,7 +564,7 @@ TEST_EACH(challenges_are_limited, 2)
 	ck_assert_uint_eq(drops(SL_DROP_CHALLENGE_LIMIT), 594);
 }
 
-/* CVE-2016-5696: who counts his own learns nothing about another connection's. */
+/* CVE-2016-5696: the count of one connection's challenge ACKs reveals nothing about another's. */
 TEST(challenges_of_one_connection_take_none_from_others)
 {
 	for (uint16_t i = 0; i < 40; i++) {
@@ -669,7 +670,7 @@ TEST(timestamps_may_wrap)
 	open_full();
 	bed.peer_ts = 0x7fffff00;
 	in(.seq = 1, .ack = 1, .len = 10);
-	after(50 * MS); /* what was acknowledged counts: RFC 7323 4.3 */
+	after(50 * MS); /* acknowledged bytes count: RFC 7323 4.3 */
 	bed.peer_ts = 0xfffffe00;
 	in(.seq = 11, .ack = 1, .len = 10);
 	after(50 * MS);
@@ -708,7 +709,7 @@ TEST(their_keep_alive_is_answered)
 	out_skip();
 	in(.seq = 5, .ack = 1);
 	out(.seq = 1, .ack = 6);
-	in(.seq = 5, .ack = 1, .len = 1); /* with the last byte, as some do */
+	in(.seq = 5, .ack = 1, .len = 1); /* FIN with the last byte, as some stacks send it */
 	out(.seq = 1, .ack = 6);
 	ck_assert_uint_eq(stats().challenge_acks, 0); /* they are not rationed */
 }
@@ -737,7 +738,9 @@ TEST(destroy_frees_whatever_is_open)
 	/* bed_end() counts */
 }
 
-/* The segment that acknowledges our FIN has bytes behind the peer's own: nobody is there for them. */
+/*
+ * The segment that acknowledges our FIN has bytes behind the peer's FIN: no connection takes them.
+ */
 TEST(bytes_behind_the_end_meet_no_connection)
 {
 	open_plain();

@@ -128,7 +128,7 @@ TEST(writable_when_there_is_room)
 	ck_assert_uint_eq(bed.app.writables, 1);
 }
 
-/* What a peer's window does not let go stays with whoever made it, but for a little. */
+/* Bytes beyond the peer's window stay with the sender, but for a few. */
 TEST(little_is_queued_beyond_the_window)
 {
 	open_plain();
@@ -278,7 +278,7 @@ TEST(out_of_order_memory_is_shared_fairly)
 	ck_assert_uint_gt(first->ooo_cnt, 0);
 }
 
-/* What was taken back comes again, as if it had been lost. */
+/* Bytes that were taken back are sent again, as if they had been lost. */
 TEST(bytes_given_up_are_not_missed)
 {
 	reconfigure(bed.cfg.max_ooo_frames_total = 4);
@@ -383,7 +383,7 @@ TEST(application_closes_within_data)
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 1);
 }
 
-/* Of the first frame it takes a part: the rest, and the frame behind it, are nobody's. */
+/* The application takes a part of the first frame; the rest and the next frame are dropped. */
 TEST_EACH(application_ends_it_within_what_was_queued, 2)
 {
 	open_plain();
@@ -492,7 +492,7 @@ TEST(frames_of_small_writes_are_bounded)
 	ck_assert_uint_eq(bed.app.writables, 1);
 }
 
-/* With all places taken by what is lost, its head is cut all the same. */
+/* The head of the queue is cut even if all places are taken by lost segments. */
 TEST(a_full_queue_is_cut_when_the_path_narrows)
 {
 	struct sl_tcp_conn *c;

@@ -143,7 +143,7 @@ TEST(nobodys_segment_gets_its_rst)
 	ck_assert_uint_eq(sl_fake_sent_cnt(&other.port), 1);
 }
 
-/* The queues change between the cookie and its answer: whoever gets it owns the connection. */
+/* The queues change between the cookie and its ACK: the worker that gets it owns the connection. */
 TEST(cookies_are_good_for_all_workers)
 {
 	bed.tcp->cfg.max_half_open = 0;

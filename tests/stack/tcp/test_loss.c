@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is lost is sent again, at the right time, once, and at the right pace. */
+/* Lost segments are retransmitted at the right time, once, and at the right pace. */
 #include "tcp_bed.h"
 #include "suite.h"
 
@@ -53,7 +53,7 @@ TEST(timeout_backs_off_and_is_forgiven)
 	after(200 * MS);
 	out(.seq = 1, .ack = 1, .len = 100);
 	ck_assert_uint_eq(bed.app.conn->backoff, 2);
-	in(.seq = 1, .ack = 101); /* Karn: which one it was nobody knows */
+	in(.seq = 1, .ack = 101); /* Karn: the acknowledged transmission is unknown */
 	ck_assert_uint_eq(bed.app.conn->backoff, 2);
 	app_sends(101, 100);
 	after(MS);
@@ -230,7 +230,7 @@ TEST(tail_loss_is_probed)
 	after(20 * MS);
 	in(.seq = 1, .ack = 1001, .sacks = 1, .sack = {{3001, 4001}});
 	after(30 * MS);
-	out(.seq = 1001, .ack = 1, .len = 1000); /* which tells what else is lost */
+	out(.seq = 1001, .ack = 1, .len = 1000); /* tells which others are lost */
 	out_none();
 	in(.seq = 1, .ack = 2001, .sacks = 1, .sack = {{3001, 4001}});
 	out(.seq = 2001, .ack = 1, .len = 1000);
@@ -379,7 +379,7 @@ TEST(needless_timeout_is_taken_back)
 	ck_assert_uint_ge(out_skip(), 1);
 	ck_assert_uint_ge(stats().rto_fired, 1);
 	ck_assert_uint_lt(bed.app.conn->cwnd, cwnd);
-	in(.seq = 1, .ack = 2897, .ts = true, .ts_ecr = echo); /* of the first transmission */
+	in(.seq = 1, .ack = 2897, .ts = true, .ts_ecr = echo); /* echo of the first transmission */
 	ck_assert_uint_ge(bed.app.conn->cwnd, cwnd);
 	ck_assert_int_eq(bed.app.conn->recovery, SL_RECOVERY_OPEN);
 	ck_assert_uint_eq(bed.app.conn->lost_out, 0);

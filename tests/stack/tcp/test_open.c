@@ -242,7 +242,7 @@ TEST(rsts_are_limited)
 	out(.flags = R, .seq = 9);
 }
 
-/* Who forges a victim's segments does not see in his own resets how many of the victim's there were. */
+/* A sender of forged segments cannot count the victim's by the RSTs that it gets. */
 TEST(rsts_for_one_address_take_none_from_another)
 {
 	bed.know_isn = true;
@@ -279,7 +279,7 @@ TEST(connections_per_address)
 	ck_assert_uint_eq(bed.app.accepted, 4);
 }
 
-/* A SYN proves nothing: whoever sends many in a victim's name must not keep him out. */
+/* A SYN proves nothing: many in a victim's name must not keep the victim out. */
 TEST_EACH(half_open_connections_do_not_count_for_their_address, 2)
 {
 	reconfigure(bed.cfg.max_conns_per_addr = 2; bed.cfg.max_half_open = _i ? 3 : 50);
@@ -379,7 +379,7 @@ TEST(cookies_when_half_open_is_full)
 	ck_assert_uint_eq(bed.app.conn->mss, 1220 - 12); /* the table's next lower value */
 	ck_assert_uint_eq(bed.app.conn->snd_wscale, 7);
 	ck_assert(bed.app.conn->flags & SL_TCPF_SACK);
-	ck_assert_uint_eq(bed.app.conn->srtt_us, 0); /* nobody knows when the cookie went out */
+	ck_assert_uint_eq(bed.app.conn->srtt_us, 0); /* the time of the cookie is unknown */
 	ck_assert_uint_eq(stats().syn_cookies_ok, 1);
 }
 

@@ -26,7 +26,7 @@ static uint32_t nth(uint32_t n)
 	return 1 + SEG + n * SEG;
 }
 
-/* What is repeated for ever: blocks, duplicates without any, and bytes acknowledged one by one. */
+/* Endless repetitions: blocks, duplicates without any, and bytes acknowledged one by one. */
 static void flood(int kind)
 {
 	in(.seq = 1, .ack = nth(0), .sacks = 1, .sack = {{nth(1), nth(MANY / 2)}});
@@ -58,7 +58,7 @@ TEST_EACH(a_flood_of_blocks_without_news_costs_little, 3)
 	ck_assert_uint_eq(bed.app.conn->in_vain, 0);
 }
 
-/* By the peer's next words, or by the timer if there are none. */
+/* A later segment of the peer repairs the loss, or else the timer. */
 TEST_EACH(a_loss_is_repaired_even_behind_such_a_flood, 2)
 {
 	struct got g;

@@ -84,7 +84,7 @@ TEST(connections_of_one_address_send_in_turns_and_others_go_in_between)
 		ck_assert_uint_eq(cnt[i], 40);
 }
 
-/* What is lost is repeated within the same limit. */
+/* Retransmissions stay within the same limit. */
 TEST(repetitions_are_bounded_as_well)
 {
 	unsigned cnt[OTHER + 1] = {0}, n, all = 0;

@@ -122,7 +122,7 @@ TEST(zero_window_is_probed)
 	after(1100 * MS);
 	out(.seq = 0, .ack = 2); /* a number that they have acknowledged */
 	in(.seq = 2, .ack = 1, .wnd = ANY);
-	after(30 * SEC); /* with backoff */
+	after(30 * SEC); /* the backoff */
 	unsigned probes = out_skip();
 
 	ck_assert_uint_ge(probes, 4);

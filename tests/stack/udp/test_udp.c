@@ -372,7 +372,7 @@ static const uint8_t *send_len(struct udp_bed *u, size_t len, uint8_t fill)
 	return frame;
 }
 
-/* What the path is taken for after an error that tells `mtu` about what was sent. */
+/* Returns the path MTU after an error that reports `mtu` for `sent`. */
 static size_t told(struct udp_bed *u, const uint8_t *sent, uint32_t mtu)
 {
 	struct pkt p;
@@ -474,7 +474,7 @@ TEST(an_old_error_is_ignored)
 	ck_assert(!sl_udp_pmtu_too_big(&m, 4, addr, l4, 1400, 10000000000));
 }
 
-/* Other errors than about size, and those about nobody. */
+/* Errors that are not about size, or about no datagram of ours. */
 TEST(unreachable_is_ignored)
 {
 	struct udp_bed u;

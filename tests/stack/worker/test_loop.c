@@ -37,7 +37,7 @@ static void set_up(void)
 		sl_fake_port_init(&ports[i], &w.umem, i);
 		w.ports[w.port_cnt++] = &ports[i].port;
 	}
-	static const struct sl_tls_config tls; /* nobody makes handshakes */
+	static const struct sl_tls_config tls; /* no handshake threads */
 
 	maps = (struct sl_core_maps){
 		.service_cnt = 1,

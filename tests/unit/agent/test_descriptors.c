@@ -60,7 +60,7 @@ static void say(int fd, const char *text)
 	ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (int)strlen(text));
 }
 
-/* What has come of a request on this connection is answered. */
+/* Answers the request that has arrived on this connection. */
 static void answer(int fd)
 {
 	char request[1024];

@@ -77,7 +77,7 @@ TEST(interim_replies_go_on)
 	bed_request_free(r);
 }
 
-/* What the server says behind its reply is no reply to the next request, whoever makes that. */
+/* Bytes behind a server's reply must not answer the next request of any client. */
 TEST_EACH(a_kept_connection_is_looked_at_before_it_is_used, 4)
 {
 	static const char reply[] = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";

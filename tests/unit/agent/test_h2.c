@@ -256,7 +256,7 @@ TEST(a_client_that_does_not_read_stops_its_server)
 	bed_request_free(r);
 }
 
-/* What waits for a client is in the agent's budget for bodies, and goes out of it with the bytes. */
+/* Bytes that wait for a client count in the agent's budget for bodies, until they leave. */
 TEST(what_waits_of_a_reply_is_counted)
 {
 	enum { LEN = 20000 };
@@ -309,7 +309,10 @@ TEST(a_head_that_waits_is_counted)
 	bed_request_free(r);
 }
 
-/* Whose client has not read for longest goes first; others are served, with long replies too. */
+/*
+ * The client that has not read for longest loses its reply; others are served, even with long
+ * replies.
+ */
 TEST(who_does_not_read_gives_way_when_memory_is_short)
 {
 	enum { DEAF = 40, LEN = 20000, LIMIT = 640 << 10 };
@@ -346,7 +349,7 @@ TEST(who_does_not_read_gives_way_when_memory_is_short)
 	}
 }
 
-/* Nobody is there who could give way: the reply that finds no memory ends, and no other. */
+/* No other call can give way: only the reply that finds no memory ends. */
 TEST(a_reply_without_memory_ends_alone)
 {
 	struct bed_request *r = ask(false), *other = ask(false);
@@ -369,7 +372,7 @@ TEST(a_reply_without_memory_ends_alone)
 	bed_request_free(other);
 }
 
-/* What the server compresses, and what the client does, goes on as it is, and is called so. */
+/* Compressed messages of servers and clients are passed on, marked as compressed. */
 TEST_EACH(compressed_messages_go_on_as_they_are, 2)
 {
 	struct bed_request *r = ask(true), *second = bed_ask(SL_PROTO_GRPC, _i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which call goes next: places of a server among client addresses, without a server. */
+/* The order of calls: places of a server among client addresses, without a server. */
 #include "agent/internal.h"
 #include "suite.h"
 
@@ -69,7 +69,7 @@ static void end(struct agent_call *call)
 	agent_queue_leave(&q, call);
 }
 
-/* Who is alone may have all places. */
+/* A single address may have all places. */
 TEST(an_address_alone_has_all_places)
 {
 	unsigned n = 0;
@@ -100,7 +100,7 @@ TEST(addresses_take_turns)
 	ck_assert_uint_eq(1 + had[2], 15);
 }
 
-/* It took them while nobody waited: others go nevertheless, as many as it has beyond half. */
+/* The address took all places while no other waited. Others get as many as it has beyond half. */
 TEST_EACH(an_address_with_all_places_stops_no_other, 2)
 {
 	unsigned n = 0;
@@ -117,7 +117,7 @@ TEST_EACH(an_address_with_all_places_stops_no_other, 2)
 	ck_assert_uint_eq(n, _i ? 0 : 16);
 }
 
-/* The next places that get free are not those of who has more than half. */
+/* An address with more than half does not get the places that become free. */
 TEST(places_that_get_free_are_for_those_that_have_fewer)
 {
 	struct agent_call *held[32], *call;
@@ -171,12 +171,12 @@ TEST(streams_of_an_address_are_limited)
 	ck_assert_uint_eq(take(NULL), 0);
 	for (unsigned i = 0; i < 20; i++)
 		add(0, SL_CLASS_NORMAL, true);
-	for (n = 0; (void)take(&call), call; n++) /* nobody knows whose they are */
+	for (n = 0; (void)take(&call), call; n++) /* their addresses are unknown */
 		;
 	ck_assert_uint_eq(n, 20);
 }
 
-/* Whatever leaves, and whoever comes again, the count is right and nothing is left. */
+/* The count is right, and no call is left over, for any order of leaving and coming. */
 TEST(calls_leave_from_any_place)
 {
 	struct agent_call *all[300], *call;

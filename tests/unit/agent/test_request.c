@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a client's request reaches a server. */
+/* The parts of a client's request that reach a server. */
 #include <stdio.h>
 #include <string.h>
 

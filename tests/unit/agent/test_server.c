@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What waits for a server, and what it is asked: one that gets one request at a time. */
+/* Calls that wait for a server, and the requests that it gets, one at a time. */
 #include "base/clock.h"
 #include "agent_bed.h"
 
@@ -14,7 +14,7 @@ static void set_up(void)
 	bed_start_as("http", (struct sl_agent_options){.concurrency = 1, .host = "site.example:8"});
 }
 
-/* With its server go all that it has not answered. */
+/* Unanswered requests end with their server. */
 static void tear_down(void)
 {
 	bed_stop();
@@ -115,7 +115,7 @@ TEST(what_is_urgent_keeps_nobody_for_ever)
 	all_answered();
 }
 
-/* It is nobody's any more: the server never hears of it. */
+/* A cancelled request that waits never reaches the server. */
 TEST_EACH(one_that_waits_and_is_cancelled_does_not_go, 2)
 {
 	ask(SL_CLASS_NORMAL, "first", false);
@@ -144,7 +144,7 @@ static void lose(const char *path)
 	bed_server_close();
 }
 
-/* It may be of a server that is dying: it goes a third time after a while, and keeps nobody. */
+/* Its server may be dying: the call is sent a third time after a while, and delays no other. */
 TEST(one_that_was_lost_twice_rests)
 {
 	uint64_t lost;
@@ -172,7 +172,9 @@ TEST(one_that_was_lost_twice_rests)
 	all_answered();
 }
 
-/* Who leaves meanwhile is not sent again, and a server that goes takes them along. */
+/*
+ * A call that is cancelled meanwhile is not sent again; a server that ends takes its calls along.
+ */
 TEST(one_that_rests_may_leave)
 {
 	for (unsigned i = 0; i < 2; i++) {

@@ -34,12 +34,12 @@ TEST(fail_returns_its_code_without_a_buffer)
 	ck_assert_int_eq(sl_fail(&none, -2, "%s", "text"), -2);
 }
 
-/* What the message is made of may be said after it: if (...) return sl_fail(e, -errno, ...) */
+/* The arguments of a message may use errno: if (...) return sl_fail(e, -errno, ...) */
 TEST(errno_stays)
 {
 	struct sl_err err = SL_ERR(16);
 
 	errno = EBUSY;
-	sl_err_set(&err, "%ls", L"\x110000"); /* which vsnprintf() refuses with EILSEQ */
+	sl_err_set(&err, "%ls", L"\x110000"); /* vsnprintf() fails with EILSEQ */
 	ck_assert_int_eq(errno, EBUSY);
 }

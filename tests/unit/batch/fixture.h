@@ -93,7 +93,7 @@ static inline void tear_down(void)
 	b = NULL;
 }
 
-/* What misses the bound is refused at once, so that the tests see what is expected of whom. */
+/* Requests that miss the bound are refused at once, so that tests see the expected outcome. */
 static const struct sl_cfg_batch adaptive = {.policy = SL_POLICY_ADAPTIVE,
 					     .bound_mode = SL_BOUND_HARD};
 

@@ -189,7 +189,7 @@ TEST(flood_of_one_client_leaves_room_for_others)
 	ck_assert_uint_eq(of_others, 100);
 }
 
-/* Of a thousand names, each with one request, none proven; against a client with a few. */
+/* A thousand unproven names, each with one request, against a client with a few. */
 TEST(spoofed_flood_does_not_push_out_a_client)
 {
 	unsigned of_client = 0;

@@ -20,7 +20,7 @@ TEST(impossible_bound_is_widened)
 		pump(10 * MS);
 	}
 	ck_assert_uint_gt(live.bound_ns, 600 * MS);
-	/* With a deadline of its own there is no hope, but for one try a second. */
+	/* A request with a hopeless deadline of its own is refused, but for one try a second. */
 	ck_assert_int_eq(submit_for(1, now_ns + 50 * MS), SL_OUTCOME_SHED);
 	now_ns += 2000 * MS;
 	ck_assert_int_eq(submit_for(1, now_ns + 50 * MS), SL_OUTCOME_OK);
@@ -28,9 +28,7 @@ TEST(impossible_bound_is_widened)
 	ck_assert_uint_eq(sent_cnt, 1);
 }
 
-/*
- * What waits while nothing is known yet is not judged by a bound that nobody may be able to keep.
- */
+/* Requests that wait before anything is known are not judged by a bound that may be impossible. */
 TEST(slow_backend_sheds_nothing_at_first)
 {
 	start(adaptive, 1);
@@ -94,7 +92,7 @@ TEST(late_request_is_sent_if_nothing_is_in_its_way)
 	pump(0);
 	ck_assert_uint_eq(sent_cnt, 1);
 	answer(&sent[0], takes(1));
-	/* But one that cannot make its own deadline is not: it would be computed for nobody. */
+	/* But a request that cannot meet its own deadline is: the result would be useless. */
 	ck_assert_int_eq(submit_for(1, now_ns + MS), SL_OUTCOME_SHED);
 }
 
@@ -107,7 +105,7 @@ TEST(slow_backend_then_fast_recovers)
 	for (unsigned ms = 0; ms < 6000; ms++) {
 		uint64_t took = ms < 4000 ? 300 * MS : 2 * MS;
 
-		for (; waiting; waiting--) /* who is refused comes back in the next millisecond */
+		for (; waiting; waiting--) /* refused clients come back in the next millisecond */
 			(void)submit_for(waiting, UINT64_MAX);
 		pump(MS);
 		if (sent_cnt && !ends_ns)

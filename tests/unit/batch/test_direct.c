@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A direct pool: all that comes goes on at once, to whom has least. */
+/* A direct pool: each request goes to the least loaded backend at once. */
 #include "fixture.h"
 #include "suite.h"
 
@@ -49,7 +49,7 @@ TEST(simultaneous_requests_are_spread)
 	sl_batcher_done(b, 1, 10, now_ns, 10, MS, now_ns);
 	submit_many(1);
 	outstanding(1, 1, 1);
-	submit_many(60); /* with at most 64 in a batch */
+	submit_many(60); /* at most 64 in a batch */
 	outstanding(0, 2, 30);
 }
 
@@ -98,7 +98,7 @@ TEST(a_backend_that_goes_down_gets_no_more)
 	outstanding(0, 0, 0);
 }
 
-/* What stands in front of a server may be started again; who waits for longer than that is told. */
+/* The server behind a backend may restart meanwhile; requests that wait longer are refused. */
 TEST(without_a_backend_requests_wait_for_a_while)
 {
 	start(direct, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the controller learns of a backend's service times. */
+/* The controller's estimate of a backend's service times. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -112,7 +112,7 @@ TEST(steps_stay_steps)
 	ck_assert_uint_eq(sl_fit_size_within(&fit, 5.6 * MS, 256), 64);
 }
 
-/* Of what several gateways have sent, a backend makes larger batches than any of them may. */
+/* A backend that several gateways use makes larger batches than any of them may. */
 TEST(larger_than_the_largest_is_on_the_line)
 {
 	feed(2 * MS, 0.05 * MS, 0.01, 200, 500, 300);
@@ -134,7 +134,7 @@ TEST(fixed_part_is_never_negative)
 	}
 }
 
-/* What varies so much that nothing is an outlier is still seen to have become fast. */
+/* A backend becomes fast again after service times so variable that none was an outlier. */
 TEST(fast_again_after_chaos)
 {
 	for (int i = 0; i < 200; i++)
@@ -156,7 +156,7 @@ TEST(change_scales_the_steps)
 	}
 	sl_fit_refresh(&fit);
 	step = sl_fit_time(&fit, 70) - sl_fit_time(&fit, 60);
-	for (int i = 0; i < 5; i++) /* of one size only */
+	for (int i = 0; i < 5; i++) /* all of one size */
 		sl_fit_add(&fit, 64, (uint64_t)(3 * 5 * MS));
 	sl_fit_refresh(&fit);
 	ck_assert_double_gt(sl_fit_time(&fit, 70) - sl_fit_time(&fit, 60), 2.5 * step);
@@ -202,9 +202,9 @@ TEST(strange_samples_do_no_harm)
 }
 
 /*
- * Microseconds, of which a busy machine makes milliseconds for some batches in a row. By whom it was so
- * by turns, the ratio of what is to what was expected came to be millions, and requests were refused
- * that had 30 s. The numbers are those that showed it most, of 20,000.
+ * Batches that take microseconds took milliseconds in a row on a busy machine. The ratio of
+ * measured to expected time then grew to millions, and requests with 30 s left were refused. The
+ * seeds are the worst of 20,000.
  */
 TEST(pauses_are_not_multiplied_by_each_other)
 {

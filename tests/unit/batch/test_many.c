@@ -108,7 +108,7 @@ TEST(all_of_them_get_their_part)
 		ck_assert_msg(sent_to[i] > 0, "backend %u got nothing", i);
 		*(i % 4 ? &quick : &slow) += sent_to[i];
 	}
-	/* Of two that could have it the one goes that is expected to be ready first. */
+	/* The backend that is expected to be ready first gets the request. */
 	ck_assert_msg(quick > 10 * slow, "quick %u, slow %u", quick, slow);
 }
 
@@ -149,7 +149,7 @@ TEST(last_idle_backend_is_found)
 	submit(item);
 	ck_assert_uint_eq(flight_cnt, 1);
 	ck_assert_uint_eq(last, 700);
-	/* Where both have failed it nothing is left, whoever comes up with another number. */
+	/* No backend is left after both have failed, even if one comes up with another number. */
 	items[1].excluded[0] = 900;
 	items[1].excluded[1] = 700;
 	items[1].excluded_cnt = 2;

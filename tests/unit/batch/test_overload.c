@@ -109,7 +109,7 @@ TEST(stalls_that_drain_are_no_overload_however_frequent)
 	}
 }
 
-/* Of three requests in a window one more is no news: for a slow service, chance is most of it. */
+/* One request more in a window of three means nothing: for a slow pool, most of it is chance. */
 TEST(chance_is_no_demand)
 {
 	in.rate = 0.05 / 1e6;
@@ -144,7 +144,7 @@ TEST(queue_that_never_drains_is_overload)
 	ck_assert(o.on);
 	ck_assert_uint_gt(ms, 20 * WINDOW);
 	ck_assert_uint_lt(ms, 22 * WINDOW + 120);
-	/* What is served is the rate now: as long as more comes, it goes on. */
+	/* The rate is now the one that is served: overload lasts while more comes. */
 	for (unsigned i = 0; i < 100 * WINDOW; i++) {
 		pass(0.8, 0.6);
 		ck_assert(o.on || o.trial);
@@ -188,7 +188,7 @@ TEST(rate_that_is_low_for_moments_is_no_overload)
 	}
 }
 
-/* Clients that wait for their reply bring 0.7 of what can be served; who is refused asks again at once. */
+/* Clients that wait for their reply bring 0.7 of the capacity; refused ones ask again at once. */
 static double loop_load(void)
 {
 	return o.on ? 5 : 0.7;

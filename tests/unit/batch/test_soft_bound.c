@@ -155,7 +155,7 @@ TEST(own_deadlines_are_kept)
 	ck_assert_uint_eq(drops[SL_OUTCOME_SHED] + drops[SL_OUTCOME_EXPIRED], 1);
 }
 
-/* What is late anyway goes in batches that serve most, not in such that keep the bound. */
+/* Late requests go in the batches that serve most, not in those that keep the bound. */
 TEST(late_requests_catch_up_in_large_batches)
 {
 	begin(SL_BOUND_SOFT);

@@ -133,12 +133,12 @@ TEST(queued_requests_move_to_the_new_batcher)
 	serve(new, now_ns);
 	ck_assert_uint_eq(sl_batcher_queue_len(new), 0);
 	ck_assert_uint_eq(sent + drops, 202);
-	ck_assert_uint_le(drops, 1); /* for the one beyond the queue */
+	ck_assert_uint_le(drops, 1); /* the one beyond the queue */
 	ck_assert_uint_le(largest, 4);
 	ck_assert_uint_gt(per_backend[2], 0);
 	for (unsigned i = 2; i < sent; i++)
 		ck_assert_uint_ge(order[i] + 12,
-				  order[i - 1]); /* by age, but for what goes together */
+				  order[i - 1]); /* by age, except for requests that go together */
 	sl_batcher_destroy(new);
 }
 
@@ -172,7 +172,7 @@ TEST(learnt_values_move_to_the_new_batcher)
 	sl_batcher_destroy(new);
 }
 
-/* What no line can say of a backend too: 8 together take it twice as long as 7. */
+/* No line describes this backend: 8 requests together take it twice as long as 7. */
 TEST(steps_that_were_learned_move_on)
 {
 	struct sl_cfg_pool before = make_pool(256, 32, 1), after = make_pool(256, 64, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent's process writes is read in the gateway's, and can do no harm there. */
+/* The gateway reads what an agent's process writes, and cannot be harmed by it. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What routes do where the file does not say it: by the kind of their pool. */
+/* Defaults of routes, by the kind of their pool. */
 #include <stdio.h>
 #include <string.h>
 

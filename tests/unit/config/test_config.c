@@ -721,7 +721,7 @@ TEST(loads_complete_files_only)
 		 ":1: found no listener; allowed:"},
 		{"user = root interface lo { } listener a { port = 1 }",
 		 ":1: found no route; allowed:"},
-		/* What the file asks of this host, in the same round. */
+		/* Requirements on this host, reported in the same run. */
 		{"user = root interface nosuch0 { }\nlistener a { port = 0 } route / { reply = 200 }",
 		 ":1: found no interface \"nosuch0\" here; allowed: one that `ip link` lists\n"},
 	};
@@ -939,7 +939,7 @@ TEST(what_needs_a_restart_stays)
 	ck_assert_uint_eq(b->limits.reorder_memory, 1 << 20);
 	ck_assert(!b->limits.newreno);
 	ck_assert_uint_eq(b->limits.idle_timeout_ns, 3000000000u);
-	/* What was checked against other values is cut to those. */
+	/* Values that were checked against others are cut to those. */
 	ck_assert_uint_eq(b->limits.max_target, 4096);
 	ck_assert_uint_eq(b->limits.max_body, 4 << 20);
 	sl_config_free(a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The admin endpoint: what it answers, to whom, and whom nobody keeps out. */
+/* The admin endpoint: its answers, its roles, and clients that cannot keep others out. */
 #include "control_bed.h"
 #include "suite.h"
 
@@ -75,7 +75,7 @@ TEST(takes_prefixes_of_clients)
 	finish(&r);
 }
 
-/* Whoever is on this host may connect to a port: it only looks. */
+/* Any process on this host can connect to a port: it may only look. */
 TEST(nothing_is_changed_over_tcp)
 {
 	static const char *const changes[] = {"POST /drain", "POST /reload",
@@ -194,7 +194,7 @@ TEST(a_head_has_an_end)
 
 enum { STRANGER = 65534 };
 
-static const char *not_told; /* to another account */
+static const char *not_told; /* the text that another user must not see */
 
 /* The status that this account gets; 0: it may not even connect. */
 static int status_for(uid_t uid, gid_t gid, gid_t further, const char *line)
@@ -288,7 +288,7 @@ TEST(a_group_and_an_owner_that_operate)
 	finish(&r);
 }
 
-/* What stands in the file is for those who may read all that the gateway can. */
+/* Only users that may read all that the gateway can see the contents of the file. */
 TEST(a_mistake_is_not_told_to_everybody)
 {
 	enum { BIN = 2 };
@@ -322,7 +322,7 @@ TEST(a_socket_left_behind_is_replaced)
 	close(fd); /* the name stays, as of a gateway that was killed */
 	start(&r);
 	expect_local("GET /livez", "200", "ok");
-	/* One that somebody listens at is not. */
+	/* A socket with a listener is not replaced. */
 	ck_assert_ptr_null(sl_control_open(&o, &err));
 	ck_assert_msg(strstr(err.text, "admin socket /tmp/") &&
 			      strstr(err.text, "Address already in use"),
@@ -371,7 +371,7 @@ TEST(a_token_is_asked_for)
 	expect("GET /stats", HOST "Authorization: Bearer 0123456789abcde\r\n", "401", "no token");
 	expect("GET /stats", HOST "Authorization: Bearer 0123456789abcdef0\r\n", "401", "no");
 	expect("GET /stats", HOST "Authorization: Basic 0123456789abcdef\r\n", "401", "no token");
-	/* What a browser asks for and sends: the token is the password, of any user. */
+	/* The browser's request and its answer: the token is the password, of any user. */
 	expect("GET /stats", HOST, "401", "WWW-Authenticate: Basic realm=\"sluice\"");
 	expect("GET /stats", HOST "Authorization: Basic YWRtaW46MDEyMzQ1Njc4OWFiY2RlZg==\r\n",
 	       "200", "ready"); /* admin:0123456789abcdef */

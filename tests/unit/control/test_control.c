@@ -265,7 +265,8 @@ TEST(reload_applies_what_needs_no_restart)
 	wait_for_log(fds[0], "reload: nothing changed: ", log, sizeof(log));
 	ck_assert_ptr_nonnull(strstr(log, "found unknown key \"nonsense\""));
 	/*
-	 * What the gateway cannot take is told the same way, and one that is busy is asked again.
+	 * A file that the gateway cannot take is reported the same way; a busy gateway is asked
+	 * again.
 	 */
 	write_config(&r, "1ms");
 	gw.refuses = 1;
@@ -319,7 +320,7 @@ TEST(tells_the_service_manager)
 
 	unsetenv("NOTIFY_SOCKET");
 	sl_notify_open();
-	sl_notify(SL_NOTIFY_READY); /* nobody asked: nothing happens */
+	sl_notify(SL_NOTIFY_READY); /* without NOTIFY_SOCKET nothing happens */
 	fd = notify_socket();
 	sl_notify(SL_NOTIFY_READY);
 	ck_told(fd, "READY=1");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Through a whole core: who says 100 (Continue), the gateway or the backend of a route; and interim
- * replies of backends.
+ * 100 (Continue) from the gateway or the backend of a route, and interim replies, through a whole
+ * core.
  */
 #include "core_talk.h"
 #include "suite.h"
@@ -85,7 +85,7 @@ TEST_EACH(the_backend_answers_without, 2)
 	ck_assert(is_up());
 }
 
-/* Who has not asked is not asked for. */
+/* No 100 (Continue) without Expect. */
 TEST_EACH(requests_that_expect_nothing, 3)
 {
 	static const char *const asks[] = {POST(5), EXPECTS("1.0"), EXPECTS("1.1") "h"};
@@ -212,7 +212,7 @@ static void hint(unsigned status)
 	reply_with(other()->ids[0], SL_ENTRY_GO_ON | SL_ENTRY_MORE, interim_meta(status), "");
 }
 
-/* Of what is a stream, and of what is not; each at once. */
+/* Streams and unary requests; each at once. */
 TEST_EACH(interim_replies_reach_the_client, 2)
 {
 	if (_i)

@@ -294,7 +294,7 @@ TEST_EACH(no_server_takes_a_field_for_one_of_the_gateway, SL_ARRAY_LEN(names))
 	ck_assert_int_eq(sl_forwarded_passes(&r, name, true), names[_i].goes != NEVER);
 }
 
-/* What is called, and all headers, whatever the route would make of the path. */
+/* The method's path and all headers, whatever the route does with paths. */
 TEST(request_metadata_of_a_call_names_it)
 {
 	struct sl_cfg_route r = route("/pkg.Svc/");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker says about each exchange that has ended, to the control thread. */
+/* Records of ended exchanges that a worker gives to the control thread. */
 #include "core_bed.h"
 #include "core/event.h"
 #include "suite.h"
@@ -85,7 +85,7 @@ TEST(a_request_that_is_answered_has_all_fields)
 	ck_assert_uint_lt(total(e) - e->stage_ns[SL_EVENT_BACKEND], 5 * SL_NS_PER_MS);
 }
 
-/* What the device has had it for before anybody looked is no work of ours. */
+/* Time that a frame waited in the device is not the gateway's. */
 TEST(the_time_on_the_wire_is_a_stage_of_its_own)
 {
 	const struct sl_event *e;
@@ -291,7 +291,7 @@ TEST(long_texts_are_cut)
 	ck_assert_uint_le(sum, sizeof(e->texts));
 }
 
-/* Nobody takes any: requests are answered as before, and what is not kept is counted. */
+/* The ring is not read: requests are answered as before, and lost records are counted. */
 TEST(records_for_which_there_is_no_room_are_counted)
 {
 	const unsigned more = 10;

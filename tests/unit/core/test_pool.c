@@ -331,7 +331,7 @@ TEST(a_backend_with_another_name_is_another_backend)
 	reload(ECHO("backend renamed { endpoint = \"shm:///a\" } " BACKEND("b")) TO_ECHO);
 	ck_assert_ptr_ne(backend(0, 0), a);
 	ck_assert_str_eq(backend(0, 0)->name, "renamed");
-	ck_assert_uint_eq(backend(0, 0)->number, 2); /* that of `a` is not free yet */
+	ck_assert_uint_eq(backend(0, 0)->number, 2); /* the place of `a` is still used */
 	release_all();
 	bed_turns(200);
 	sl_pools_reap(&bed.core);
@@ -345,7 +345,7 @@ TEST(a_group_that_comes_back_is_a_new_one)
 	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
 	unsigned k = ask(0);
 
-	slots[0] = 1; /* that of the old one is taken, also for what comes next */
+	slots[0] = 1; /* the place of the old one is used, also for later ones */
 	reload(OTHER TO_OTHER);
 	reload(ECHO_AB TO_ECHO);
 	ck_assert_ptr_ne(bed.core.wcfg->pools[0].pool, echo);
@@ -364,13 +364,13 @@ TEST(a_group_that_comes_back_is_a_new_one)
 	ck_assert(heard(1, "from the new group"));
 }
 
-/* What is sent waits for a while, for others to go with it. */
+/* Sent requests wait for a while, for others to join the batch. */
 #define SLOWLY(inside)                                                                             \
 	"pool echo { batch { policy = fixed size = 4 delay = 50ms } " inside "}\n" TO_ECHO
 
 TEST(queued_requests_move_on_and_keep_their_exclusions)
 {
-	/* By chance it would go to the other one anyway, but not so often. */
+	/* Chance would choose the other one as well, but not so often. */
 	for (unsigned round = 0; round < 8; round++) {
 		struct bed_backend *asked, *other;
 		uint64_t id;
@@ -441,7 +441,7 @@ TEST(a_connection_has_the_number_that_its_listener_has_now)
 	ck_assert_uint_eq(listener_after_reload(1, PKT_OUR_PORT + 1), SL_NO_LISTENER);
 }
 
-/* What was made for a table that no worker gets is undone. */
+/* A table that no worker gets is undone. */
 TEST(a_table_that_is_not_used_leaves_nothing_behind)
 {
 	struct sl_err err = SL_ERR(256);

@@ -8,7 +8,7 @@
 
 FIXTURE(set_up, tear_down)
 
-/* What comes before its turn is kept, head and body, and leaves in order. */
+/* A reply before its turn is kept, head and body, and leaves in order. */
 TEST(replies_leave_in_their_turn)
 {
 	static const uint8_t meta[] = {SL_META_STATUS, 0, 2, 0, 201, 0, 0, 0};
@@ -60,7 +60,7 @@ TEST_EACH(heads_beyond_a_limit_are_refused, 6)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_BACKEND_ERROR), cases[_i].status[0] == '5');
 }
 
-/* Which route it means nobody knows, so it is nobody's: no backend sees it. */
+/* The route of this path is ambiguous: no backend sees the request. */
 TEST(a_path_with_dot_segments_is_refused)
 {
 	say(GET("/o/../e"));
@@ -195,7 +195,7 @@ static bool was_taken(const char *bytes, size_t len)
 	return memmem(other()->taken, other()->taken_len, bytes, len);
 }
 
-/* In order, with what repeats, and who asks whom. */
+/* In order, with repeated fields, and with the client's address. */
 TEST(backend_may_see_all_of_a_head)
 {
 	struct sl_cfg_route *r = (struct sl_cfg_route *)(uintptr_t)&bed.core.cfg->routes[1];
@@ -303,7 +303,7 @@ TEST(malformed_reply_in_its_turn)
 	ck_assert(!heard("body"));
 }
 
-/* What has begun cannot be taken back: the client sees that it is not whole. */
+/* A reply that has begun cannot be withdrawn: the client sees that it is incomplete. */
 TEST(reply_that_breaks_off_has_no_end)
 {
 	say(GET("/o"));
@@ -432,7 +432,7 @@ TEST(open_request_waits_for_credit)
 	bed_turns(5);
 	got = (uint32_t)other()->taken_len;
 	ck_assert_uint_gt(got, SL_RPC_PART_WINDOW);
-	ck_assert_uint_lt(got, SL_RPC_PART_WINDOW * 2); /* with the entries */
+	ck_assert_uint_lt(got, SL_RPC_PART_WINDOW * 2); /* entries included */
 	bed_turns(20);
 	ck_assert_uint_eq(other()->taken_len, got);
 	ck_assert_uint_eq(bed.core.stats.outcomes[SL_OUTCOME_NO_MEMORY], 0);
@@ -536,7 +536,7 @@ TEST_EACH(max_body_limits_only_kept_bodies, 2)
 		ck_sent("abc", 0);
 }
 
-/* What stands behind a body comes with its end, as far as the route wants it and it may stand there. */
+/* Trailers come with the end of the body, if the route wants them and they are allowed there. */
 TEST(open_request_has_trailers)
 {
 	static const char *wanted[] = {"x-sum", "host"};
@@ -586,7 +586,7 @@ TEST(idle_stream_ends)
 	ck_assert_uint_eq(bed.core.stats.streams, 0);
 }
 
-/* What the histogram of a stage has, in tenths of a second; of whichever service. */
+/* Returns the count of a stage's histogram in tenths of a second, over both pools. */
 static uint64_t tenths_of(enum sl_stage stage, uint64_t cnt)
 {
 	const struct sl_svc_hist *a = &bed.hist[stage], *b = &bed.hist[SL_STAGE_CNT + stage];
@@ -619,7 +619,7 @@ TEST(stream_that_is_alive_has_its_time)
 	ck_assert_uint_eq(other()->cancels, 1);
 }
 
-/* A frame for each; who has as many as may be gets no more, and goes on with those. */
+/* Each head takes a frame; an address at its limit gets no more, and continues with those. */
 TEST(heads_in_pieces_count_for_their_address)
 {
 	enum { FRAMES = 3 };

@@ -101,7 +101,7 @@ TEST_EACH(refused_is_answered_by_another, 2)
 	ck_assert(!heard(0, "late") && !heard(1, "late"));
 }
 
-/* What it says and how it ends: an error is final, so more of it breaks the protocol. */
+/* Status and end of the reply: an error is final, so more of it breaks the protocol. */
 TEST_EACH(more_behind_an_error_ends_the_channel, 8)
 {
 	static const struct {
@@ -286,7 +286,7 @@ static void hold_once_more(void)
 	sl_sent_batch_release_request(&again);
 }
 
-/* Its bytes are lost for good then, but not read by another while they are somebody's. */
+/* Its bytes are lost for good, but not read by another while they are in use. */
 TEST(a_flight_too_many_writes_over_nothing)
 {
 	static struct sl_backend_ref backend;
@@ -371,7 +371,7 @@ static void pass_on(unsigned from, enum sl_rpc_status status)
 	bed_turns(1);
 }
 
-/* Of whole requests and of streams, also while their bytes are being read. */
+/* Unary requests and streams, also while their bytes are being read. */
 TEST_EACH(a_request_passes_any_number_of_backends_that_are_not_ready, 4)
 {
 	enum { ROUNDS = 6 };
@@ -393,7 +393,7 @@ TEST_EACH(a_request_passes_any_number_of_backends_that_are_not_ready, 4)
 	ck_assert_uint_eq(bed.core.stats.retried, ROUNDS);
 }
 
-/* Nobody else is there: it waits for the first one to be ready again. */
+/* No other backend is there: the request waits for the first one. */
 TEST_EACH(a_request_waits_where_no_backend_is_ready, 2)
 {
 	begin(false, 1000);
@@ -415,7 +415,7 @@ TEST_EACH(a_request_waits_where_no_backend_is_ready, 2)
 	ck_assert(heard(0, "back"));
 }
 
-/* What a server has read, and did not answer, may be what ends servers. */
+/* A request that a server has read and not answered may be the cause of its end. */
 TEST_EACH(a_request_that_was_not_answered_is_repeated_twice_at_the_most, 2)
 {
 	unsigned at;

@@ -38,7 +38,7 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-/* For one more that begins and leaves while so many wait: the least of some tries. */
+/* Returns the cost of one more batch among so many: the minimum of some tries. */
 static uint64_t ns_with(uint64_t waiting)
 {
 	uint64_t best = UINT64_MAX;
@@ -71,7 +71,7 @@ TEST(one_of_many_is_found_as_fast_as_one_of_few)
 	}
 }
 
-/* In any order, and none is taken for another's; who says it twice does no harm. */
+/* Batches end in any order, each by its own number; a repeated end is ignored. */
 TEST(each_ends_by_its_own_number)
 {
 	enum { CNT = 1000 };

@@ -84,7 +84,7 @@ TEST(request_keeps_to_its_rate)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 1);
 }
 
-/* What the gateway itself holds back is no fault of a client, nor is a stream idle meanwhile. */
+/* Delays of the gateway do not count against a client; a stream is not idle meanwhile. */
 TEST(slow_rate_is_not_the_clients)
 {
 	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++) {

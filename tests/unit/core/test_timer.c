@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a turn of the core says to have done: a worker that has nothing to do goes to sleep. */
+/* The work that a turn of the core reports: a worker without any goes to sleep. */
 #include "core_talk.h"
 #include "suite.h"
 
 FIXTURE(set_up, tear_down)
 
-/* A turn in which nothing comes, at the time that the core asks for. What it says to have done. */
+/* Runs a turn without input at the time that the core asks for. Returns the reported work. */
 static unsigned wake(void)
 {
 	struct sl_core *c = &bed.core;

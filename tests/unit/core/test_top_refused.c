@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is refused most is known by name, and said in the log, each of them. */
+/* The most refused addresses are known, and each of them is logged. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -94,7 +94,7 @@ TEST(an_ipv6_network_is_one_and_so_are_all_that_prove_nothing)
 	struct sl_addr none = {0};
 
 	b.addr[15] = 2;
-	ck_assert_str_eq(name_of(0), "datagrams"); /* nobody: family 0 */
+	ck_assert_str_eq(name_of(0), "datagrams"); /* no address: family 0 */
 	ck_assert_uint_eq(seen.list[0].rank, 0);
 	sl_top_refused_add(&r, &a, SL_QUOTA_CONNECTIONS, 1);
 	sl_top_refused_add(&r, &b, SL_QUOTA_CONNECTIONS, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients of HTTP/2 may send to a backend that has not shown yet that it listens. */
+/* Limits of HTTP/2 clients towards a backend that has not shown yet that it reads. */
 #include "core_talk.h"
 #include "core/client.h"
 #include "rpc/session.h"
@@ -95,7 +95,7 @@ TEST(few_may_send_far_ahead)
 	const uint32_t last = 2 * STREAMS - 1;
 
 	bed.core.quotas.limits[SL_QUOTA_FRAMES] = 0;
-	bed.core.keeping = UINT32_MAX / 2; /* for which there are too few frames here */
+	bed.core.keeping = UINT32_MAX / 2; /* too few frames for it */
 	for (uint32_t i = 0; i < STREAMS; i++) {
 		post(2 * i + 1);
 		for (unsigned k = 0; k < 3; k++)
@@ -128,7 +128,7 @@ TEST(few_may_send_far_ahead)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_MEMORY), 0);
 }
 
-/* Who sends all that may be sent, and waits for all updates: windows open as wholes. */
+/* A client that uses its windows fully gets updates of whole windows. */
 TEST(an_upload_takes_few_rounds)
 {
 	struct sl_rpc_window w = {.bytes = 16 << 20};
@@ -192,7 +192,7 @@ TEST(parts_without_room_wait_for_their_backend)
 	}
 	ck_assert(!sl_list_empty(&bed.core.stalled));
 	ck_assert_uint_gt(sl_core_next_ns(&bed.core), bed.core.now_ns);
-	/* Who goes meanwhile is not asked for. */
+	/* A client that leaves meanwhile is not waited for. */
 	frame(RST, 0, 2 * STALLED - 1, "\0\0\0\x8", 4);
 	ck_assert_uint_lt(other()->taken_len, BODY);
 	other()->room = 1000000;

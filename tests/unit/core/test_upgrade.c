@@ -27,7 +27,7 @@ static bool was_told(const char *text, size_t len)
 
 FIXTURE(set_up, tear_down)
 
-/* What comes before the answer waits for it; then all goes through. */
+/* Bytes before the answer wait for it; then all is passed on. */
 TEST(upgrade_that_is_agreed_to)
 {
 	upgrades();
@@ -49,7 +49,7 @@ TEST(upgrade_that_is_agreed_to)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 1);
 }
 
-/* What has waited goes nowhere, and the backend hears the end of it. */
+/* Waiting bytes are dropped, and the backend hears the end of them. */
 TEST(upgrade_that_is_refused)
 {
 	upgrades();
@@ -63,7 +63,7 @@ TEST(upgrade_that_is_refused)
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_OK), 1);
 }
 
-/* Nobody has asked: a client would take what follows for something else than the gateway does. */
+/* The client has not asked: it would parse the bytes that follow differently. */
 TEST_EACH(status_101_without_an_upgrade, 2)
 {
 	if (_i)

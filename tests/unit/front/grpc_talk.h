@@ -8,13 +8,13 @@
 
 #define S(lit) sl_span_str(lit)
 
-/* What has come back on one stream since the connection was opened. */
+/* Frames received on a stream since the connection was opened. */
 static struct {
 	uint8_t data[1 << 20];
 	size_t len;
 	int status; /* -1: none yet */
 	bool end, reset;
-	char fields[1000]; /* of the last header block: "name: value\n" */
+	char fields[1000]; /* last header block: "name: value\n" */
 } got;
 
 static inline void note_field(const nghttp2_nv *nv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of HTTP/1 connections share: requests, the replies to them, one connection. */
+/* Shared by tests of HTTP/1: requests, replies, one connection. */
 #ifndef HTTP1_TALK_H
 #define HTTP1_TALK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong inside costs a connection or an object, and nobody else. */
+/* An internal error costs a connection or an object, and affects no other. */
 #include "front/datagram/datagram.h"
 #include "front/h2/mem.h"
 #include "http1_talk.h"

@@ -245,8 +245,7 @@ TEST(what_was_seen_agrees_with_a_plain_list)
 				if (oldest == KEYS || when[j] < when[oldest])
 					oldest = j;
 			}
-			if (used ==
-			    SLOTS) { /* whoever made room: it must have been an oldest one */
+			if (used == SLOTS) { /* the slot must have been the oldest */
 				uint32_t at = slot;
 
 				for (unsigned j = 0; j < KEYS; j++) {

@@ -147,10 +147,10 @@ TEST(what_does_not_fit_is_told)
 	ask(1, "aaaa", "x", 25); /* as long as its request, at most */
 	mock_answer(mock_find(m, 0));
 	ck_reply(1, SL_DATAGRAM_REPLY_TOO_LARGE, "");
-	ask(2, "aaaa", "x", 100); /* what is streamed */
+	ask(2, "aaaa", "x", 100); /* a streamed reply */
 	mock_head(mock_find(m, 1), &r);
 	ck_reply(2, SL_DATAGRAM_REPLY_TOO_LARGE, "");
-	r.body_len = 100000; /* what no datagram could hold is not waited for */
+	r.body_len = 100000; /* a reply too large for a datagram is not waited for */
 	ask(3, "aaaa", "x", 100);
 	mock_head(mock_find(m, 2), &r);
 	ck_reply(3, SL_DATAGRAM_REPLY_TOO_LARGE, "");

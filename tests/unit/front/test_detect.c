@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which front a connection gets, decided by its first bytes. */
+/* The front of a connection, chosen by its first bytes. */
 #include "front/front.h"
 #include "suite.h"
 

@@ -88,7 +88,7 @@ TEST(a_message_is_percent_encoded_in_whole_characters)
 
 	ck_assert_uint_eq(sl_grpc_percent_encode(buf, sizeof(buf), S("a% \n~\xc3")), 12);
 	ck_assert_int_eq(memcmp(buf, "a%25 %0A~%C3", 12), 0);
-	/* What does not fit is left out whole. */
+	/* An escape that does not fit is left out whole. */
 	ck_assert_uint_eq(sl_grpc_percent_encode(buf, 3, S("ab%")), 2);
 }
 

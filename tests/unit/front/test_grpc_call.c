@@ -174,7 +174,7 @@ TEST(a_watch_hears_each_change_once)
 	ck_sound();
 }
 
-/* What the client has no room for is not piled up: it hears the last status. */
+/* Statuses that find no room are skipped: the client gets the last one. */
 TEST(a_watch_without_room_hears_the_last_status)
 {
 	mock_open(m);
@@ -199,7 +199,7 @@ TEST(a_watch_ends_when_the_gateway_drains)
 	call(3, REFLECT);
 	call(5, WATCH);
 	ask(5, S("\x0a\1b"), true);
-	call(7, WATCH); /* whose request is still to come */
+	call(7, WATCH); /* its request comes later */
 	m->env.draining = true;
 	state_of_a = SL_SERVING_NO;
 	mock_drain(m);
@@ -243,7 +243,7 @@ TEST(a_connection_has_so_many_calls_of_the_gateways_own)
 	ck_sound();
 }
 
-/* Of other connections, which stay open behind the one that is talked to. */
+/* Other connections, which stay open beside the tested one. */
 static void leave_open(uint64_t state[SL_FRONT_STATE_SIZE / 8])
 {
 	memcpy(state, m->state, sizeof(m->state));
@@ -254,7 +254,7 @@ TEST(an_address_has_so_many_calls_of_the_gateways_own)
 	uint64_t others[3][SL_FRONT_STATE_SIZE / 8];
 
 	for (unsigned i = 0; i < 3; i++) { /* 4 and 4 of the first source, 4 of the other */
-		if (i == 2) {              /* which are still to be had, but not for the first */
+		if (i == 2) {              /* still available, but not to the first */
 			open_conn();
 			watch(1, SL_GRPC_RESOURCE_EXHAUSTED);
 			ck_sound();
@@ -391,7 +391,8 @@ TEST_EACH(reflection_answers_each_question, 2)
 	reflect(1, 4, S("p.T"), false);
 	ck_got(1, expect_error(&want, 4, S("p.T"), 5, "not found in the descriptor sets"), -1);
 	reflect(1, 5, S("\x0a\3p.M\x10"), false);
-	ck_got(1, expect_error(&want, 5, S("\x0a\3p.M\x10"), 5, "not found in the descriptor sets"), -1);
+	ck_got(1, expect_error(&want, 5, S("\x0a\3p.M\x10"), 5, "not found in the descriptor sets"),
+	       -1);
 	reflect(1, 8, S("x"), true);
 	ck_got(1, expect_error(&want, 8, S("x"), 3, "unknown kind of request"), 0);
 	ck_assert_uint_eq(m->begun, 0);
@@ -429,7 +430,7 @@ TEST(reflection_refuses_what_is_malformed)
 	call(9, REFLECT);
 	send_frame(0, 1, 9, S(""));
 	ck_got(9, S(""), 0);
-	/* What has come of a head or message is under way. */
+	/* A partial head or message counts as work under way. */
 	call(11, REFLECT);
 	send_frame(0, 0, 11, S("\0\0"));
 	ck_assert(m->ops->rest(m->state) == SL_FRONT_BUSY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compressed messages of gRPC: they and what is said about them go through; who is refused hears why. */
+/* Compressed gRPC messages and their headers are passed on; a refused client gets the reason. */
 #include "front/grpc/grpc.h"
 #include "grpc_talk.h"
 #include "suite.h"
@@ -79,7 +79,7 @@ TEST_EACH(so_is_who_is_refused_later, 2)
 	ck_sound();
 }
 
-/* What a server says of itself is not for the gateway to say. */
+/* The gateway does not speak for a server about its encodings. */
 TEST_EACH(a_server_says_itself_what_it_takes, 2)
 {
 	static const struct sl_header h[] = {

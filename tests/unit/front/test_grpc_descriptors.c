@@ -305,7 +305,7 @@ TEST(a_damaged_set_gives_an_index_or_a_line)
 	}
 }
 
-/* What several sets have in common counts once; so do the gateway's own services. */
+/* Services that several sets share count once, as do the gateway's own. */
 TEST(what_two_sets_share_counts_once)
 {
 	char path[] = "/tmp/sl-set-XXXXXX";

@@ -66,7 +66,7 @@ TEST(what_was_taken_is_not_read_again)
 	ck_sound();
 }
 
-/* What the client's window does not take stays with the host, and goes on with it. */
+/* Bytes beyond the client's window stay with the host, and follow when it opens. */
 TEST(what_the_window_does_not_take_goes_on_with_it)
 {
 	mock_open(m);
@@ -159,7 +159,7 @@ TEST(a_host_that_takes_less_is_offered_the_rest)
 	ck_sound();
 }
 
-/* Of a stream what stands behind the body goes on, of others it is left out. */
+/* Trailers of a stream are passed on, those of other requests are dropped. */
 TEST_EACH(trailers_reach_the_host, 2)
 {
 	mock_open(m);
@@ -270,7 +270,7 @@ TEST(rapid_resets_end_the_connection)
 	ck_assert_uint_gt(id, 1900); /* ten seconds' worth may come at once */
 	ck_assert_uint_lt(id, 2100);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_H2_FLOOD], 1);
-	ck_assert_uint_eq(used_memory(), 0); /* for however long its client holds it */
+	ck_assert_uint_eq(used_memory(), 0); /* even if its client holds it */
 	ck_sound();
 }
 
@@ -307,13 +307,13 @@ TEST_EACH(resets_that_a_client_provokes_end_the_connection, 5)
 	ck_sound();
 }
 
-/* HPACK says them again in a byte each, in one head or in many: somebody has to look at all of them. */
+/* HPACK repeats a field for a byte, in one head or in many: each costs processing time. */
 TEST_EACH(fields_that_nobody_keeps_end_the_connection, 3)
 {
 	static const char *const heads[] = {
 		"-HEADERS 5 %x 828684 010161 31*be", "-HEADERS 5 %x 828684 010161 15*be",
 		"-HEADERS 4 %x 838684 010161 0f10 106170706c69636174696f6e2f67727063;"
-		"HEADERS 5 %x 15*be", /* of gRPC these go nowhere */
+		"HEADERS 5 %x 15*be", /* gRPC drops these */
 	};
 	static const unsigned kib[] = {31 * 4001 >> 10, 15 * 4001 >> 10, 15 * 4001 >> 10};
 	uint32_t id = 3, max = 2 * 16 * 1000 / (kib[_i] - 16);
@@ -345,7 +345,7 @@ TEST(a_head_of_many_times_the_limit_ends_the_connection)
 	ck_sound();
 }
 
-/* What is not the client's fault takes nothing: a backend breaks off each reply. */
+/* A backend that breaks off each reply costs the client nothing. */
 TEST(resets_for_a_backends_fault_are_free)
 {
 	struct sl_reply r = {.status = 200, .body_len = SL_LEN_UNKNOWN};
@@ -444,7 +444,7 @@ TEST(a_drained_connection_finishes_what_it_has_taken)
 	ck_sound();
 }
 
-/* Who says nothing of the first notice is not served for ever. */
+/* A client that ignores the first GOAWAY is not served for ever. */
 TEST(a_drained_connection_ends_though_nobody_answers_its_ping)
 {
 	mock_open(m);
@@ -545,7 +545,7 @@ TEST(the_librarys_memory_has_a_limit)
 	sl_h2_budget_init(&b, &mem, 100000);
 	while (n < 64 && (p[n] = b.mem.malloc(4000, &b)))
 		memset(p[n++], 0xff, 4000);
-	ck_assert_int_eq(n, 24); /* of 4096 each */
+	ck_assert_int_eq(n, 24); /* 4096 bytes each */
 	while (n)
 		b.mem.free(p[--n], &b);
 	ck_assert_uint_eq(mem.used, 0);
@@ -560,7 +560,7 @@ TEST(the_librarys_memory_has_a_limit)
 	sl_h2_mem_fini(&mem);
 }
 
-/* Of other connections, which stay open behind the one that is talked to. */
+/* Other connections, which stay open beside the tested one. */
 static void leave_open(uint64_t state[SL_FRONT_STATE_SIZE / 8])
 {
 	memcpy(state, m->state, sizeof(m->state));
@@ -584,7 +584,7 @@ TEST(an_address_leaves_streams_to_others)
 	uint64_t other[SL_FRONT_STATE_SIZE / 8];
 	struct sl_h2_stats s;
 
-	m->limits.address_streams = 0.5; /* of 200 */
+	m->limits.address_streams = 0.5; /* half of 200 */
 	mock_open(m);
 	talk("");
 	post_early(1, 90);
@@ -614,7 +614,7 @@ TEST(an_address_leaves_connections_to_others)
 {
 	uint64_t others[4][SL_FRONT_STATE_SIZE / 8];
 
-	m->limits.address_connections = 0.5; /* of 8 */
+	m->limits.address_connections = 0.5; /* half of 8 */
 	for (unsigned i = 0; i < 4; i++) {
 		mock_open(m);
 		leave_open(others[i]);
@@ -637,7 +637,7 @@ TEST(an_address_leaves_connections_to_others)
 		m->ops->close(others[i], &m->env);
 }
 
-/* Who does not read has what waits for him kept: also of streams that are refused. */
+/* Replies to a client that does not read are kept, also those of refused streams. */
 static void fill_memory(uint32_t streams)
 {
 	char text[64];

@@ -129,7 +129,7 @@ TEST_EACH(grpcs_core_may_reset_streams_that_have_not_begun, SL_ARRAY_LEN(idle) *
 	ck_sound();
 }
 
-/* What the host does not take yet comes again, and nothing of what stands behind it is lost. */
+/* Bytes that the host does not take are offered again, and nothing behind them is lost. */
 TEST(a_body_that_waits_stands_before_such_a_reset)
 {
 	mock_open(m);

@@ -165,7 +165,7 @@ static const struct {
 	{"HEAD that is malformed", "HEADERS 5 1 020448454144 868441 0161 40014101 62",
 	 "HEADERS 1 end; RST 1 1"},
 	{"HEAD has no body", "HEADERS 5 1 @head", "HEADERS 1 end"},
-	/* what the gateway bounds itself */
+	/* limits of the gateway itself */
 	{"nine CONTINUATION frames",
 	 "HEADERS 1 1 @get; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1;"
 	 "CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1; CONTINUATION 0 1",
@@ -224,7 +224,7 @@ static const struct {
 	{"... of which it is known", "HEADERS 5 7fffffff @get", "HEADERS 5 7fffff81 @get",
 	 "GOAWAY 1"},
 	{"... of which nothing is known", "HEADERS 5 7fffffff @get", "HEADERS 5 7fffff7f @get", ""},
-	/* Nobody knows yet that we have reset a stream: RFC 9113 5.1, "closed". */
+	/* The peer does not know of our RST_STREAM yet: RFC 9113 5.1, "closed". */
 	{"DATA behind our reset", "HEADERS 4 1 @post; WINDOW 0 1 7fffffff", "DATA 0 1 61", ""},
 	{"trailers behind our reset", "HEADERS 4 1 @post; WINDOW 0 1 7fffffff",
 	 "HEADERS 5 1 40016101 62", ""},

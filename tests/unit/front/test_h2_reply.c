@@ -277,14 +277,14 @@ TEST(a_reply_beyond_its_length_is_cut)
 	struct mock_stream *s = begin_reply("-HEADERS 5 1 @get", 3);
 	char frames[200];
 
-	s->ended = true; /* with these */
+	s->ended = true; /* ended by these */
 	mock_bytes(s, S("12345"));
 	summarize((uint8_t *)m->out, m->out_len, frames, sizeof(frames));
 	ck_assert_str_eq(frames, "HEADERS 1; DATA 1 3 end");
 	ck_sound();
 }
 
-/* What lies in many pieces leaves in frames that are full, each byte once. */
+/* A reply in many pieces leaves in full frames, each byte once. */
 TEST(many_pieces_leave_in_full_frames)
 {
 	static char body[40000];
@@ -336,7 +336,7 @@ TEST_EACH(fields_of_one_connection_do_not_come_from_a_backend, 2)
 	ck_sound();
 }
 
-/* What would end a line for whoever turns the reply into HTTP/1. gRPC's front encodes it. */
+/* Bytes that would end a line once the reply is turned into HTTP/1. The gRPC front encodes them. */
 TEST_EACH(a_reply_with_line_ends_does_not_pass, 4)
 {
 	static const struct sl_span values[] = {
@@ -390,7 +390,7 @@ TEST(late_trailers_with_line_ends_do_not_pass)
 	ck_sound();
 }
 
-/* What an HTTP status means to a gRPC client. */
+/* The gRPC status for an HTTP status. */
 TEST(an_http_status_has_its_meaning_in_grpc)
 {
 	static const struct {
@@ -434,7 +434,7 @@ TEST_EACH(a_call_that_is_refused_behind_its_head_hears_why, 4)
 	ck_assert_uint_eq(m->cancelled, 1);
 	ck_got(1, _i / 2 ? S("\0\0\0\0\2ab") : S(""), cases[i].status);
 	ck_assert(!got.reset);
-	send_frame(0, 0, 1, S("more of it")); /* which nobody wants */
+	send_frame(0, 0, 1, S("more of it")); /* not read by the host */
 	talk("-PING 1 0 736c6561726c7900");
 	collect(1);
 	ck_assert_uint_eq(m->errors[SL_FRONT_ERR_GRPC_MESSAGE], 1);
@@ -492,7 +492,7 @@ TEST_EACH(large_heads_of_many_replies_end_no_connection, 2)
 	ck_sound();
 }
 
-/* Bytes that nobody took belong to their stream, and go with it. */
+/* Bytes not taken by the host belong to their stream, and are freed with it. */
 TEST(bytes_that_nobody_took_go_with_their_stream)
 {
 	struct bytes b = frames_of("-HEADERS 4 1 @post; DATA 0 1 100*61; HEADERS 5 3 @get");

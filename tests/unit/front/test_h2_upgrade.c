@@ -116,7 +116,7 @@ TEST(drain_ends_it)
 static const struct {
 	const char *frames, *log, *answer;
 } cases[] = {
-	/* a tunnel, which nobody offers */
+	/* a tunnel, which is not offered */
 	{"HEADERS 4 1 0207434f4e4e454354 410161", "", "HEADERS 1; DATA 1 23 end"},
 	/* ended with its head */
 	{"HEADERS 5 1 " WEBSOCKET, "", "HEADERS 1; DATA 1 23 end"},

@@ -29,7 +29,7 @@ static const struct talk talks[] = {
 	{CHUNKED("/c") "3\r\nabc\r\n00a;x=\"y z\";q\r\n0123456789\r\n"
 		       "B;a=b;c=\"\\\"\";d\r\n0123456789a\r\n000\r\nT: x\r\nu:\r\n\r\n",
 	 "POST /c @a\n0[24]abc01234567890123456789a end\n", OK2, 0, 0},
-	/* with the blanks of RFC 9110 5.6.3, and with those that pad sizes */
+	/* blanks of RFC 9110 5.6.3, and blanks that pad sizes */
 	{CHUNKED("/c") "5 \t; a \t= \tb ; c\t;d=\"e\" \r\nhello\r\n0  \t\r\n\r\n" GET("/"),
 	 "POST /c @a\n0[5]hello end\nGET / @a end\n", OK2 OK2, 0, 0},
 	{CHUNKED("/c") "g\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, 0},
@@ -70,7 +70,7 @@ static const struct talk talks[] = {
 	{CHUNKED("/c") "0\r\nT: \001\r\n\r\n", "POST /c @a\n0[0] cancel\n", E400, 1, 0},
 	{CHUNKED("/c") "0\r\n\rX", "POST /c @a\n0[0] cancel\n", E400, 1, 0},
 	{CHUNKED("/c") "0\r\n\n", "POST /c @a\n0[0] cancel\n", E400, 1, 0},
-	/* of a stream what stands behind the body goes on, of others it is left out */
+	/* trailers of a stream are passed on, others are dropped */
 	{CHUNKED("/c") "5\r\nhello\r\n0\r\nT: x\r\nu:\r\n\r\n" GET("/"),
 	 "POST /c @a\n0[5]hello end\nGET / @a end\n", OK2 OK2, 0, 0},
 	{CHUNKED("/c") "5\r\nhello\r\n0\r\nT: x y \r\nu:\r\n\r\n" GET("/"),
@@ -287,7 +287,7 @@ TEST_EACH(who_expects_to_continue_may_wait_for_the_host, 3)
 	ck_sound();
 }
 
-/* Of the second request, behind the first one's reply. */
+/* A 100 (Continue) of the second request waits for the first reply. */
 TEST(what_the_host_says_early_waits_for_its_turn)
 {
 	mock_open(m);
@@ -302,7 +302,7 @@ TEST(what_the_host_says_early_waits_for_its_turn)
 	ck_sound();
 }
 
-/* Where nobody says that clients read on behind their end, one that closes has gone. */
+/* A client that closes has gone, unless clients are known to read on after their end. */
 TEST(who_is_gone_waits_for_nothing)
 {
 	mock_open(m);
@@ -313,7 +313,7 @@ TEST(who_is_gone_waits_for_nothing)
 	ck_assert_uint_eq(m->closed, 1);
 	ck_assert_uint_eq(m->out_len, 0);
 	ck_sound();
-	/* What is there is written, and what came before it. */
+	/* Replies that are ready are written, in order. */
 	mock_open(m);
 	m->room = 0;
 	feed(GET("/0"));
@@ -327,7 +327,7 @@ TEST(who_is_gone_waits_for_nothing)
 	ck_out(OK2);
 	ck_assert_uint_eq(m->closed, 1);
 	ck_sound();
-	/* What could be taken for the end of a reply is none. */
+	/* Nothing is written that looks like the end of a reply. */
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed("GET / HTTP/1.0\r\n\r\n");
@@ -346,7 +346,7 @@ TEST(the_clients_end_leaves_answers_on_their_way)
 	ck_assert_uint_eq(m->closed, 1);
 	ck_out(OK2);
 	ck_sound();
-	/* with answers to come */
+	/* replies are still to come */
 	mock_open(m);
 	m->answer = MOCK_LATER;
 	feed(GET("/0") GET("/1"));

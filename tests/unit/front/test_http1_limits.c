@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/1 and memory: who holds which frame or buffer, and every limit of a request. */
+/* HTTP/1 and memory: owners of frames and buffers, and each limit of a request. */
 #include "http1_talk.h"
 #include "suite.h"
 
@@ -212,7 +212,7 @@ TEST(chunks_have_limits_too)
 		feed("1;xxxxxxxxxxxxxxxxxxx\r\na\r\n");
 	ck_out(E400);
 	ck_sound();
-	/* what extensions have used up does not count for trailers */
+	/* bytes of extensions do not count for trailers */
 	mock_open(m);
 	feed(CHUNKED("/") "1;");
 	mock_input(m, ext, 4000);

@@ -16,7 +16,7 @@ static void setup(void)
 {
 	page = sysconf(_SC_PAGESIZE) * 8;
 	sl_front_limits_default(&limits);
-	limits.max_body = 64u << 20; /* what the largest accepted length below needs */
+	limits.max_body = 64u << 20; /* needed by the largest accepted length below */
 	guarded = mmap(NULL, (size_t)page * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
 	ck_assert_ptr_ne(guarded, MAP_FAILED);

@@ -85,7 +85,7 @@ TEST(interim_replies_go_out_at_once)
 	ck_sound();
 }
 
-/* A line that its fields could break out of is none; nothing waits for who does not read. */
+/* Fields with line ends make no head; a client that does not read delays nothing. */
 TEST(interim_replies_that_cannot_go_out_are_dropped)
 {
 	static const struct sl_header bad = {SL_SPAN_LIT("link"), SL_SPAN_LIT("a\r\nb: c")};
@@ -102,7 +102,10 @@ TEST(interim_replies_that_cannot_go_out_are_dropped)
 	ck_sound();
 }
 
-/* What comes while a reply waits, or goes out slowly, is thrown away up to a limit; beyond it all ends. */
+/*
+ * Body bytes are discarded while a reply waits or leaves slowly, up to a limit that ends the
+ * connection.
+ */
 TEST(what_is_thrown_away_has_a_limit)
 {
 	static const struct {
@@ -127,7 +130,7 @@ TEST(what_is_thrown_away_has_a_limit)
 		m->answer = cases[i].answer;
 		feed(cases[i].head);
 		m->room = cases[i].room;
-		if (m->answer == MOCK_IN_BODY) /* which this byte is still of */
+		if (m->answer == MOCK_IN_BODY) /* this byte belongs to the body */
 			mock_input(m, bytes, 1);
 		ck_assert_uint_eq(!m->out_len, !cases[i].room);
 		for (unsigned k = 0; k < 10; k++)
@@ -142,7 +145,7 @@ TEST(what_is_thrown_away_has_a_limit)
 	}
 }
 
-/* What follows a body that was skipped whole is not of it: the next one has all of the limit. */
+/* Bytes behind a skipped body do not count for it: the next body has the whole limit. */
 TEST(each_reply_has_its_own_limit)
 {
 	static const uint8_t bytes[6000];
@@ -197,7 +200,7 @@ TEST(a_reply_to_head_without_a_length_gets_none)
 	ck_sound();
 }
 
-/* What could end the line fails the head, and so do bytes that no reason has. */
+/* A reason with line ends, or with other invalid bytes, fails the head. */
 TEST(a_reason_goes_on_unless_it_breaks_out_of_its_line)
 {
 	mock_open(m);
@@ -213,7 +216,7 @@ TEST(a_reason_goes_on_unless_it_breaks_out_of_its_line)
 	ck_assert_mem_eq(m->out, "HTTP/1.1 502 ", 13);
 }
 
-/* RFC 9110 6.5.1: for who has said that it takes them, and where there is a place. */
+/* RFC 9110 6.5.1: only if the client accepts trailers, and the framing allows them. */
 TEST(trailers_are_for_who_asks_for_them)
 {
 	static const char get[] = "GET / HTTP/1.1\r\n" H "TE: gzip, trailers\r\n\r\n";

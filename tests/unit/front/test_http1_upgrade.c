@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Upgrade over HTTP/1.1: who may, what comes before the answer, what after it, and how it ends. */
+/* Upgrade over HTTP/1.1: conditions, bytes before and after the answer, and the end. */
 #include "http1_talk.h"
 #include "suite.h"
 
@@ -74,7 +74,7 @@ TEST(what_came_before_the_answer_is_no_request)
 	ck_sound();
 }
 
-/* Nor is it when the answer is no: whoever wrote it may be another one. */
+/* Nor after a refusal: another client of a proxy may have written it. */
 TEST(what_came_before_a_refusal_is_no_request)
 {
 	struct mock_stream *s = asks(GET("/early"));

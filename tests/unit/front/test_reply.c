@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replies say: those of backends, and those of the gateway in each protocol. */
+/* Contents of replies: of backends, and of the gateway in each protocol. */
 
 #include "base/check.h"
 #include "front/datagram/datagram.h"

@@ -62,7 +62,9 @@ static void content_arrives(size_t takes, bool takes_frames, int on_input, uint6
 	bed_release(b);
 }
 
-/* A header in front of the handshake says it: who is above knows at once. */
+/*
+ * A PROXY header in front of the handshake names the client, and the layers above hear it at once.
+ */
 TEST(who_the_client_is_goes_up_before_the_handshake)
 {
 	struct bed_conn *b = bed_accept(0);
@@ -299,7 +301,7 @@ TEST(records_keep_to_the_length_that_was_agreed_on)
 	ck_assert_uint_eq(b->alert, 22);
 }
 
-/* What a middlebox may see, and drop, between two hellos is no part of what follows them. */
+/* Records that a middlebox may see and drop between the hellos are not allowed later. */
 TEST(a_change_of_cipher_after_the_handshake_ends_it)
 {
 	static const uint8_t change[] = {SL_TLS_CCS, 3, 3, 0, 1, 1};
@@ -401,7 +403,7 @@ TEST(what_does_not_fit_as_a_whole_is_not_begun)
 	free(bytes);
 }
 
-/* The last frame may go to somebody else between the question and the answer. */
+/* The last frame may go to another connection between the check and the answer. */
 TEST(a_head_that_is_written_in_part_ends_the_connection)
 {
 	struct bed_conn *b = bed_open(0);
@@ -502,7 +504,10 @@ TEST(parts_of_records_hold_a_share_of_the_frames_only)
 	ck_assert_uint_eq(ends(SL_TLS_END_SLOW_RECORD), BED_CONNS - left);
 }
 
-/* Whoever has most gives way to himself, however long another one waits for the rest of a record. */
+/*
+ * The connection with the most frames gives way, even if another one has waited longer for a
+ * record.
+ */
 TEST(who_holds_parts_of_many_records_ends_nobody_else_s)
 {
 	static uint8_t wire[SL_TLS_PLAIN_MAX + 64];
@@ -528,7 +533,7 @@ TEST(who_holds_parts_of_many_records_ends_nobody_else_s)
 	ck_assert_uint_eq(other->got_len, 2000);
 }
 
-/* The frames that leave held somebody else's plaintext before. */
+/* The frames that leave held another connection's plaintext before. */
 TEST(what_another_client_said_is_in_nothing_that_leaves)
 {
 	static const char secret[] = "a secret that nobody else may see";
@@ -676,7 +681,7 @@ TEST(who_floods_waits_behind_himself)
 	flooding = share_of_only();
 	ck_assert_ptr_nonnull(flooding);
 	*flooding = SL_TLS_HANDSHAKES / 32;
-	ck_assert(is_heard(1, 1)); /* while nobody else wants it */
+	ck_assert(is_heard(1, 1)); /* while no other connection wants it */
 	ck_assert(bed.submitted[0]->few && !bed.submitted[1]->few);
 	*all = SL_TLS_HANDSHAKES / 4;
 	ck_assert(!is_heard(2, 1));
@@ -720,7 +725,8 @@ TEST(who_is_shed_is_reset_after_a_while_and_not_heard)
 	bed_offer(b, bed_hello, sizeof(bed_hello), true);
 	left->filter->below_tells->closed(left->filter);
 	bed.tls->queued = 0;
-	ck_assert_uint_eq(sl_tls_next_ns(bed.tls), bed.now_ns + 1000000000); /* who sleeps wakes */
+	/* the sleeping worker wakes */
+	ck_assert_uint_eq(sl_tls_next_ns(bed.tls), bed.now_ns + 1000000000);
 	bed.now_ns += 999000000;
 	sl_tls_poll(bed.tls);
 	ck_assert(!b->reset && !b->ended);

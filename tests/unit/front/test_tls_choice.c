@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a handshake settles on: whose certificate, of which kind of key, which protocol, group and suite. */
+/* Results of a handshake: certificate, kind of key, protocol, group and suite. */
 #include <openssl/x509v3.h>
 
 #include "suite.h"
@@ -41,7 +41,7 @@ static void write_pair(const char *names, bool rsa, const char *cert_path, const
 	EVP_PKEY_free(key);
 }
 
-/* For all tests: a key of RSA takes longer than what is tried with it. */
+/* Made once for all tests: an RSA key takes longer than the tests. */
 static void make_all(void)
 {
 	bed_require(mkdtemp(dir));
@@ -210,7 +210,7 @@ TEST(each_group_and_suite_is_spoken)
 	talk_stop();
 }
 
-/* What ends it before there are keys, and the alert for it. */
+/* Checks that the handshake ends before there are keys, with the right alert. */
 static void ck_refused(SSL *ssl, enum sl_tls_end end)
 {
 	struct bed_conn *b = bed_accept(0);

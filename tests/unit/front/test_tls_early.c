@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes whole, with OpenSSL as the client: one that takes a ticket for more than it is and sends
- * early data has them skipped (RFC 8446 4.2.10), and what it says afterwards is all that is heard.
+ * Handshakes with OpenSSL as the client. A client that sends early data has it skipped (RFC 8446
+ * 4.2.10), and all that follows is received.
  */
 #include "suite.h"
 #include "tls_talk.h"

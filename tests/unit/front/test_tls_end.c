@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of what a client says, while what came before it waits for somebody here. */
+/* The end of a client's stream while earlier bytes wait for the front. */
 #include "suite.h"
 #include "tls_bed.h"
 
@@ -13,7 +13,7 @@ static uint64_t ends(enum sl_tls_end why)
 	return s.ends[why];
 }
 
-/* Of a client that says all it has, and no more, while the front does not take it yet. */
+/* A client sends all it has, and its end, before the front takes it. */
 TEST_EACH(an_end_behind_what_waits_comes_behind_it, 2)
 {
 	struct bed_conn *b = bed_open(0);

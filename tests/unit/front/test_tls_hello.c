@@ -24,7 +24,7 @@ static size_t hello_of(SSL *ssl, uint8_t *to, size_t max)
 	return len;
 }
 
-/* Of one that shows the ticket of an earlier connection. */
+/* Returns a client with the ticket of an earlier connection. */
 static SSL *client_with_ticket(void)
 {
 	SSL *ssl = talk_client("X25519");
@@ -202,7 +202,7 @@ TEST(a_hello_that_cannot_be_read_ends_it)
 	ck_waiting(0, 0);
 }
 
-/* The proof of who is at the other end: a bit of it is all of it. */
+/* The Finished message proves the peer's identity: each bit counts. */
 TEST(a_finished_that_was_changed_ends_it)
 {
 	SSL *ssl = talk_client("X25519");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates of clients: who is let in, what is said of him, and how it ends for the others. */
+/* Client certificates: acceptance, the identity that is passed on, and the failures of others. */
 #include <openssl/x509v3.h>
 
 #include "suite.h"
@@ -28,7 +28,7 @@ static void extend(X509 *x, int nid, const char *value)
 	X509_EXTENSION_free(e);
 }
 
-/* By somebody, or by itself; to be finished by sign(). */
+/* Begins a certificate, issued by another or by itself; sign() finishes it. */
 static struct issued begin(const char *name, bool is_ca)
 {
 	static int serial;
@@ -272,7 +272,7 @@ TEST(who_resumes_is_who_he_was)
 	let_go(&who);
 }
 
-/* By a ticket nobody comes in for whom other issuers, or other demands, hold now. */
+/* A ticket is worthless if other issuers or requirements hold now. */
 TEST(a_ticket_is_not_good_where_others_are_trusted)
 {
 	struct issued who = sign(begin("alice", false), ROOT);

@@ -40,7 +40,7 @@ static inline void make_backends(unsigned i, enum sl_backend_state link)
 	}
 }
 
-/* What sl_dialer_add() makes, without threads. */
+/* Creates what sl_dialer_add() does, without threads. */
 static inline void add(unsigned i, enum sl_backend_state link, uint64_t due_ns)
 {
 	size_t each = sizeof(struct worker_link) + sizeof(struct link_snapshot);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose turn it is to be dialled, and what a look at all of them costs. */
+/* The order of dialers, and the cost of looking at all of them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ TEST(dialers_are_taken_in_order_of_their_due_time)
 	ck_assert_uint_gt(sl_dial_timer_next_ns(cm), now_ns);
 }
 
-/* Of all that wait, by looking at each; UINT64_MAX: none does. */
+/* Returns the earliest due time of waiting dialers; UINT64_MAX: none waits. */
 static uint64_t first_of_all(const bool *waits)
 {
 	uint64_t first = UINT64_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is dialled for whom, from one generation to the next and as links come and go. */
+/* Backends that each worker dials, from one generation to the next and as links come and go. */
 #include <stdio.h>
 
 #include "base/mpsc.h"
@@ -71,7 +71,7 @@ static unsigned used_cnt(unsigned worker)
 	return n;
 }
 
-/* What is dialled is connected with. */
+/* Connects all that is dialled. */
 static void connect_used(void)
 {
 	for (unsigned i = 0; i < CNT; i++) {
@@ -91,7 +91,7 @@ static void set_used_of(unsigned worker, enum sl_backend_state link)
 	}
 }
 
-/* Of that worker, in its inbox; their members are noted. */
+/* Returns the releases in that worker's mailbox, and notes their members. */
 static unsigned released(unsigned worker, struct sl_backend_ref **of)
 {
 	struct sl_worker_msg *m;
@@ -162,7 +162,7 @@ TEST(released_links_are_kept_until_others_are_connected)
 	enter(0, CNT);
 	sl_conn_mgr_switch(cm, generation);
 	connect_used();
-	/* Of the 16 that stay none has been connected with by a worker that had others. */
+	/* No worker that had other backends has connected to one of the 16 that stay. */
 	enter(CNT / 2, CNT);
 	sl_conn_mgr_switch(cm, generation);
 	for (unsigned w = 0; w < WORKERS; w++) {

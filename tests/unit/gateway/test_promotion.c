@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has a connection of its own, by what it carries. */
+/* Links that get a connection of their own, by their load. */
 #include "gateway/promotion.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which members each worker has, and what it borrows. */
+/* The members of each worker, and those that it borrows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

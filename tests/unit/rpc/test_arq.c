@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams over datagrams: two ends and a network between them that loses, doubles, delays and forges,
- * by seeds. What was put at one end comes out at the other, once and in order, and an end of it that
- * does not read keeps only what it said it would.
+ * Byte streams over datagrams: two ends and a network that loses, duplicates, delays and forges, by
+ * seeds. Bytes come out at the other end once and in order. An end that does not read keeps no more
+ * than its advertised window.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -130,7 +130,7 @@ static void send_all(struct end *e)
 		send_one(e, &o);
 }
 
-/* What is in order is as it was put. */
+/* Checks that bytes in order are as they were put. */
 static void read_some(struct end *e)
 {
 	struct ud_arq *f = &e->f;
@@ -199,7 +199,7 @@ static void step(struct end e[2], uint64_t until, unsigned reads)
 	}
 }
 
-/* Of one that has nothing under way. */
+/* Checks that an idle end holds no memory. */
 static void check_rests(const struct end *e)
 {
 	ck_assert(!e->f.tx && !e->f.ooo_buf && !e->f.rx);
@@ -265,7 +265,7 @@ TEST(a_quiet_network_carries_nothing_twice)
 	finish(e);
 }
 
-/* Of a reply the acknowledgement waits for what goes that way anyway. */
+/* The acknowledgement of a reply waits for a datagram that is sent anyway. */
 TEST(an_acknowledgement_goes_with_what_goes_anyway)
 {
 	struct end e[2];
@@ -288,13 +288,13 @@ TEST(an_acknowledgement_goes_with_what_goes_anyway)
 	finish(e);
 }
 
-/* Who does not read stops the other, at what was promised; who then reads lets it go on. */
+/* An end that does not read stops the other at the advertised window, until it reads again. */
 TEST(who_does_not_read_stops_the_other)
 {
 	struct end e[2];
 
 	begin(e, 4096, 0, 7);
-	e[1].f.lent = true; /* what is lent stays where it is */
+	e[1].f.lent = true; /* lent bytes stay in place */
 	for (unsigned i = 0; i < 4000; i++)
 		step(e, 10 << 20, 0);
 	ck_assert_uint_eq(e[0].f.una, e[1].f.next);
@@ -326,7 +326,7 @@ TEST(what_was_recorded_is_worth_nothing)
 	read_some(&e[1]);
 	ck_assert_uint_eq(e[1].got, 2);
 	ck_assert_uint_eq(e[1].f.duplicates, 1);
-	/* To another connection, and to this one 2^32 datagrams later. */
+	/* Valid for another connection, and for this one 2^32 datagrams later. */
 	copy = old;
 	receive(&e[0], &copy);
 	ck_assert_uint_eq(e[0].forged, 1);
@@ -379,7 +379,7 @@ TEST(proofs_hold_for_what_was_said)
 	for (size_t i = 0; i < sizeof(h); i++) {
 		((uint8_t *)&h)[i] ^= 1;
 		ck_assert(!ud_creq_verify(&s, &h, gid, 5));
-		/* By its proof the answer is to all of it. */
+		/* The proof binds the answer to all of the HELLO. */
 		ck_assert(ud_crep_verify(&s, &h, &a) == (i < offsetof(struct sl_ud_creq, proof)));
 		((uint8_t *)&h)[i] ^= 1;
 	}
@@ -489,7 +489,7 @@ static struct sl_ud_header any_header(const struct ud_arq *f)
 	return h;
 }
 
-/* What an end holds whatever its peer says, and what it does not go on with for ever. */
+/* Invariants of an end whatever its peer sends, and limits of what it continues. */
 static void check_sane(struct ud_arq *f)
 {
 	uint64_t unacked = f->sent - f->una, bits = unacked ? UINT64_MAX >> (64 - unacked) : 0;
@@ -508,7 +508,7 @@ static void check_sane(struct ud_arq *f)
 	ck_assert_uint_gt(ud_arq_next_ns(f), now_ns);
 }
 
-/* It ends, or goes on: the former by what cannot be only, for who is heard is not silent. */
+/* It ends or goes on. It ends only for invalid input, since a peer that is heard is not silent. */
 TEST_EACH(who_lies_at_random_keeps_nobody_busy, 4 * SEEDS)
 {
 	static uint8_t bytes[MTU_MAX];
@@ -597,7 +597,7 @@ TEST(a_pause_is_nobodys_silence)
 	finish(e);
 }
 
-/* What finds no memory is as good as lost, or is not put; and then all goes on. */
+/* Input without memory is lost, output is not put; then all goes on. */
 TEST(without_memory_nothing_is_taken)
 {
 	struct end e[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks as they are in builds for use: debug builds have the system's own instead. */
-#include "broken.h" /* which knows how the library is built */
+#include "broken.h" /* it knows how the library is built */
 #undef SL_DEBUG
 #include "../../../user/rpc/capped_alloc.c"
 

@@ -54,7 +54,7 @@ static const struct ibv_sge *sent_piece(void)
 	return &qp->sends[(qp->posted - 1) % FAKE_SENDS].sge[0];
 }
 
-/* What was sent last comes back. */
+/* Feeds the last sent message back. */
 static int echo(struct sl_message *m)
 {
 	const struct ibv_sge *piece = sent_piece();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flow control as a property: two ends with random schedules of sending, reading, completing and
- * flushing never overrun a window or the bulk ring, and never come to a stop while one has
- * something to send.
+ * flushing. They never overrun a window or the bulk ring, and never stop while one has something to
+ * send.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -128,7 +128,8 @@ static void run(uint64_t seed, uint32_t window)
 		default: flush(me, peer);
 		}
 		/*
-		 * Once both have read and completed all, who has data can send: even the longest.
+		 * Once both have read and completed all, an end with data can send, even the
+		 * longest message.
 		 */
 		if (++stuck > 400) {
 			struct end *s = e[0].todo ? &e[0] : &e[1], *r = e[0].todo ? &e[1] : &e[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes out, and in which order: a message that fits a slot does not pass through the queue,
- * but never overtakes what waits there. The transport is a fake one with room for so many messages.
+ * Output and its order: a message that fits a slot bypasses the queue, but never overtakes what
+ * waits there. The fake transport has room for so many messages.
  */
 #include <errno.h>
 #include "rpc/link.h"
@@ -12,13 +12,13 @@ enum { MESSAGES = 24, SMALL = 64, LARGE = 64 << 10, SLICE = 8 << 10 };
 static struct {
 	struct sl_transport base;
 	unsigned room, posted_cnt;
-	int lost; /* what the next posts return */
+	int lost; /* result of the next posts */
 	struct sl_rpc_header posted[32];
 	size_t bytes[32];
 	unsigned spans[32];
 	uint64_t cookies[32];
 	const struct sl_transport *by[32];
-	unsigned completed_cnt;   /* of the posted ones, those that sent() has told of */
+	unsigned completed_cnt;   /* posts that sent() has reported */
 	struct sl_message *comes; /* once */
 } fake;
 
@@ -180,7 +180,7 @@ TEST(a_small_message_goes_at_once)
 	ck_assert_uint_gt(sends[1].offset, 0); /* it has left: not to be repeated */
 }
 
-/* However many the device is done with at once: whoever lent them may sleep behind the poll. */
+/* All completions are reported: the owner may sleep after the poll. */
 TEST(all_that_is_sent_is_told_of_in_one_poll)
 {
 	setup(MESSAGES);
@@ -507,14 +507,14 @@ TEST(a_peer_that_is_heard_is_asked_anew)
 	ck_assert_int_eq(link_.error, -ETIMEDOUT);
 }
 
-/* Of a worker that did not run nobody has heard either. */
+/* Nor was the peer heard by a worker that did not run. */
 TEST(time_in_which_nobody_asked_ends_no_link)
 {
 	setup_silence(50, 10);
 	keep_alive(1000000, 1000029, 0);
 	ck_assert_uint_eq(fake.posted_cnt, 3);
 	ck_assert_int_eq(link_.error, 0);
-	/* Nor of a peer that has answered, and then had nobody who listened. */
+	/* Nor by one that did not read the peer's answer. */
 	link_.last_rx_ns = 1000035;
 	keep_alive(2000000, 2000029, 0);
 	ck_assert_uint_eq(fake.posted_cnt, 6);

@@ -91,7 +91,7 @@ TEST(this_host_is_near)
 	ck_assert(is_near("2001:db8::1"));
 }
 
-/* By a router with addresses of the other family: as if it were not known. */
+/* A router with addresses of the other family: as if the neighbour were unknown. */
 TEST(who_cannot_be_asked_for_is_not_near)
 {
 	ck_assert_int_eq(test_sh("ip route add 198.51.100.0/24 via inet6 2001:db8::2 dev here"), 0);

@@ -78,7 +78,7 @@ static void watch_all(void)
 			 0);
 }
 
-/* Whose event epoll has; NULL: none. */
+/* Returns the data of epoll's event; NULL: none. */
 static void *event(void)
 {
 	struct epoll_event ev;

@@ -159,7 +159,7 @@ static void grow_old(void)
 	usleep(2100 * 1000);
 }
 
-/* What was looked at is looked at again. */
+/* The file is checked again. */
 static void wait_for_look(void)
 {
 	turned_ns += SL_PSK_CHECK_MS * SL_NS_PER_MS;
@@ -237,7 +237,7 @@ TEST(who_may_read_it_is_looked_at_again)
 	check_read(NULL, 1);
 }
 
-/* What one account has read is not another's, and is still the first one's. */
+/* A key that one user has read is not another's, and stays the first one's. */
 TEST(who_has_become_another_has_to_read_it)
 {
 	grow_old();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A listener of RDMA connections: it outlives its device, and what who knocks may have of it. */
+/*
+ * A listener of RDMA connections outlives its device; resources of peers before and after their
+ * proof.
+ */
 #include "rc_bed.h"
 
 #include <stdio.h>
@@ -76,7 +79,7 @@ TEST(a_listener_follows_its_address)
 	l->ops->close(l);
 }
 
-/* What the first peer will need is there before it comes. */
+/* Objects for the first peer exist before it comes. */
 TEST(a_listener_makes_ahead_what_peers_need)
 {
 	struct sl_rpc_listener *l;
@@ -148,7 +151,7 @@ static void refuse(struct sl_rpc_listener *l, const struct cm_request *rq, size_
 	ck_assert_uint_eq(fake.ids, ids);
 }
 
-/* Before who asks has proven the key nothing is made for it. */
+/* Nothing is allocated for a peer before it has proven the key. */
 TEST(who_is_refused_costs_no_resources)
 {
 	unsigned qps, steps;
@@ -178,7 +181,7 @@ TEST(who_is_refused_costs_no_resources)
 	refuse(l, &rq, sizeof(rq), RC_OTHER_KEY);
 	rq = request('0', SLOTS - 1);
 	refuse(l, &rq, sizeof(rq), RC_BAD_SIZES);
-	/* Who has proven it has something, and once. */
+	/* A proven peer gets its resources once. */
 	rq = request('0', SLOTS);
 	steps = fake.steps;
 	fake_ask(&rq, sizeof(rq));
@@ -191,8 +194,8 @@ TEST(who_is_refused_costs_no_resources)
 }
 
 /*
- * For whom something cannot be made is told that there is no room, and leaves nothing, whether or not
- * its id can go from channel to channel.
+ * A peer whose objects cannot be created is told that there is no room, and leaves nothing behind.
+ * Its id may be movable between channels or not.
  */
 TEST_EACH(who_finds_no_room_leaves_nothing, 3)
 {
@@ -257,7 +260,9 @@ static bool is_granted(struct sl_rpc_listener *l, const struct cm_request *rq)
 	return fake.accepts != accepts;
 }
 
-/* Who listens at all addresses takes what says one of its device, which the kernel does not look at. */
+/*
+ * A wildcard listener takes requests for an address of its device, which the kernel does not check.
+ */
 TEST(a_wildcard_is_dialled_by_an_address_of_the_device)
 {
 	struct sl_rpc_listener *l;
@@ -285,7 +290,7 @@ static bool is_accepted(struct sl_rpc_listener *l, uint8_t host)
 	return granted;
 }
 
-/* By the connection manager: however often it asks, others are taken. */
+/* Requests by the connection manager: others are accepted despite any number of them. */
 TEST(who_does_not_go_on_leaves_places_to_other_hosts)
 {
 	struct sl_rpc_listener *l = listening();
@@ -309,7 +314,7 @@ static void block_host(struct rc_listener *l, uint8_t host, bool on)
 
 		if (!d)
 			continue;
-		/* By which the desk knows others of its host. */
+		/* The rx_cq finds other connections of its host by this. */
 		ck_assert(l->pending[i].conn->is_inbound);
 		ck_assert_mem_eq(l->pending[i].conn->host, l->pending[i].host,
 				 sizeof(d->blocked_host));
@@ -334,7 +339,7 @@ TEST(a_host_that_was_shut_out_comes_later)
 
 /* --- the door --- */
 
-/* What a device does, time after time: a poll that fails, or finds nothing; and is it armed? */
+/* Repeated behaviour of a device: a poll that fails or finds nothing, and whether it is armed. */
 static const struct {
 	int polled;
 	bool armed, stays;
@@ -376,7 +381,7 @@ static void nobody(void *arg, const struct wireup_request *h)
 	ck_abort_msg("nobody has knocked");
 }
 
-/* A device that has gone, of which a wildcard's listener hears nothing, keeps nobody awake. */
+/* A removed device, of which a wildcard listener is not notified, keeps no thread awake. */
 TEST_EACH(a_door_whose_device_can_no_more_is_closed, SL_ARRAY_LEN(devices))
 {
 	static const struct rdma_device_ops device = {.poll = door_poll,
@@ -408,7 +413,7 @@ static struct ud_qp *door_open(const struct rdma_local *l, unsigned group, uint3
 	return *rc ? NULL : &pair;
 }
 
-/* For which there was no room: there is one for who comes next. */
+/* There was no room before; now there is for the next one. */
 TEST(a_door_that_cannot_be_opened_is_tried_again)
 {
 	static const struct rdma_device_ops device = {
@@ -489,9 +494,9 @@ static uint8_t *no_slot(struct ud_qp *p)
 	return NULL;
 }
 
-static struct wireup_target door; /* that is meant */
+static struct wireup_target door; /* the wireup queue pair meant */
 
-/* What that host says at the door, of that queue pair; no answer to it arrives. */
+/* A HELLO of that host and queue pair; no answer arrives. */
 static void say_hello_of(struct rc_listener *l, uint8_t host, uint32_t qpn)
 {
 	static const struct rdma_device_ops mute = {.tx_buf = no_slot};
@@ -512,7 +517,7 @@ static void say_hello_of(struct rc_listener *l, uint8_t host, uint32_t qpn)
 	wireup_handle_request(l, &said.request);
 }
 
-/* Of one more. */
+/* A HELLO of a further queue pair. */
 static void say_hello(struct rc_listener *l, uint8_t host)
 {
 	static uint32_t qpn;
@@ -529,7 +534,7 @@ static unsigned waiting(const struct rc_listener *l)
 	return cnt;
 }
 
-/* From that host: who comes by the door has been met already. */
+/* A connection of that host, which makes it known to the wireup listener. */
 static struct rc_conn *meet(uint8_t host)
 {
 	struct rc_conn *met = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
@@ -544,7 +549,7 @@ static struct rc_conn *meet(uint8_t host)
 	return met;
 }
 
-/* The same at the door, of a listener whose thread does not run; and who comes otherwise is taken. */
+/* The same by wireup, at a listener whose thread does not run; other requests are accepted. */
 TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
@@ -566,7 +571,7 @@ TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
 	l->base.ops->close(&l->base);
 }
 
-/* What was said at another process' door, or another door, opens none here. */
+/* A HELLO for another process's wireup queue pair, or another one, gets nothing here. */
 TEST(a_hello_is_for_one_door)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
@@ -607,8 +612,8 @@ TEST(a_host_that_was_shut_out_comes_by_the_door_later)
 }
 
 /*
- * Who has missed the answer says HELLO again, of the same queue pair. The former connection goes without a
- * word: the next one's peer would hear that, or anybody whose queue pair has been named.
+ * A peer that missed the answer repeats its HELLO with the same queue pair. The former connection
+ * ends without a BYE: the new one's peer would get it, or any host whose queue pair was named.
  */
 TEST(who_says_hello_again_hears_nothing_of_the_former)
 {

@@ -10,7 +10,7 @@
 
 FIXTURE(set_up, tear_down)
 
-/* What the peer claims to have consumed says nothing about what our device still reads. */
+/* The peer's claim about consumed messages says nothing about what our device still reads. */
 TEST(a_claim_of_the_peer_frees_no_memory)
 {
 	uint64_t cookie;
@@ -56,7 +56,10 @@ TEST(copied_bytes_are_their_owners_at_once)
 
 enum { PARTS = 20, PART = 600, SEAM = 8, FRONT = 24 };
 
-/* What the device reads for the WRITEs from the first one on; the length. Each goes behind the last. */
+/*
+ * Copies the bytes of the WRITEs from the first one on; returns their length. Each WRITE follows
+ * the last.
+ */
 static uint32_t written(unsigned first, uint8_t *to)
 {
 	const struct fake_qp *qp = fake_qp(v);
@@ -222,7 +225,7 @@ TEST(halt_waits_for_the_device_to_let_go)
 	ck_assert_uint_eq(fake.resets, 0);
 }
 
-/* Of a batch that is cut, slices are lent before there is a cookie. */
+/* Slices of a long batch are lent before there is a cookie. */
 TEST(halt_waits_for_a_part_of_a_batch_too)
 {
 	send_from(memory, BODY, 0);
@@ -230,7 +233,7 @@ TEST(halt_waits_for_a_part_of_a_batch_too)
 	ck_assert(!fake_reads(v, memory, BODY));
 }
 
-/* What went out without asking for a completion gets none when the queue pair ends. */
+/* Sends without a requested completion get none when the queue pair ends. */
 TEST(halt_does_not_wait_for_what_nobody_asked)
 {
 	send_from(memory, BODY, 1);

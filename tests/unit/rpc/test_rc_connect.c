@@ -66,7 +66,7 @@ static void fail_each_step(unsigned least)
 {
 	unsigned steps;
 
-	dial_in_vain(); /* what is made once for all is there from now on */
+	dial_in_vain(); /* shared objects exist from now on */
 	fake.steps = 0;
 	dial_in_vain();
 	ck_assert_ptr_nonnull(strstr(said, "connection refused"));
@@ -87,7 +87,7 @@ TEST(each_step_that_fails_leaves_nothing_open)
 	fail_each_step(5);
 }
 
-/* Of a worker without a home, which has each made for it. */
+/* A worker without an rc_iface, which has each object made for itself. */
 TEST(each_step_that_fails_without_shared_queues_leaves_nothing_open)
 {
 	fake.alone = true;
@@ -133,7 +133,7 @@ TEST(each_answer_of_a_backend_has_its_meaning)
 	}
 }
 
-/* Who is dialled is told the series of its own numbers, each time. */
+/* Each backend is told its own sender id, each time. */
 TEST(each_backend_is_told_its_own_series)
 {
 	static const char *const addresses[] = {"192.0.2.1:7471", "192.0.2.1:7471",
@@ -157,7 +157,7 @@ TEST(each_backend_is_told_its_own_series)
 	ck_assert_uint_eq(of[2].epoch, of[0].epoch);
 }
 
-/* The proof is for who is dialled, and for nobody else who has the key. */
+/* The proof is valid for the dialled address only, not for another host with the key. */
 TEST(a_request_proves_whom_it_is_for)
 {
 	static const char *const addresses[] = {"192.0.2.1:7471", "[2001:db8::9]:7471",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What connections of one device share and have of their own, and what becomes of it when the device
- * fails or goes.
+ * Objects that connections of one device share or own, and their end when the device fails or is
+ * removed.
  */
 #include "rc_bed.h"
 
@@ -70,7 +70,7 @@ TEST(the_last_connection_lets_go_of_the_memory)
 	t = &v->base;
 }
 
-/* Who comes back finds rings that are registered, and nothing that another peer has written. */
+/* A new connection finds registered rings without another peer's bytes. */
 TEST(rings_are_used_again_and_empty)
 {
 	unsigned registrations, left = 0;
@@ -88,7 +88,7 @@ TEST(rings_are_used_again_and_empty)
 	ck_assert_uint_eq(left, 0);
 }
 
-/* What is in use is not counted as kept, or after a while none would be. */
+/* Rings in use do not count as kept; otherwise none would be kept after a while. */
 TEST(rings_are_used_again_however_often)
 {
 	unsigned registrations;
@@ -104,10 +104,13 @@ TEST(rings_are_used_again_however_often)
 	ck_assert_uint_eq(fake.registrations, registrations);
 }
 
-/* Who comes next finds rings as well: they are made when the ones before are taken, elsewhere. */
+/*
+ * The next connection finds rings as well: another thread prepares them when earlier ones are
+ * taken.
+ */
 TEST(rings_are_made_ahead_by_another_thread)
 {
-	enum { AHEAD = 2 }; /* with slots for all in what the home has */
+	enum { AHEAD = 2 }; /* prepared, with slots for all in the rc_iface */
 	unsigned here;
 
 	sl_rdma_wait_closed();
@@ -139,7 +142,7 @@ TEST(queue_pairs_are_made_ahead_by_another_thread)
 	ck_assert_uint_eq(fake.qps, 1 + RC_QP_POOL_READY);
 }
 
-/* Who comes with another window has what fits it, and after a while so have others like it. */
+/* A connection with another window gets a queue pair that fits, and later others like it do. */
 TEST(queue_pairs_are_made_ahead_for_the_window_that_is_asked_for)
 {
 	unsigned here;
@@ -187,7 +190,7 @@ TEST(each_step_of_an_end_that_fails_leaves_nothing)
 	fake.fail_at = 0;
 }
 
-/* Of rings that nobody uses no more stay than MR_POOL_KEEP. */
+/* Unused rings over MR_POOL_KEEP are freed. */
 TEST(only_so_many_rings_are_kept)
 {
 	size_t before = fake.registered;
@@ -198,7 +201,7 @@ TEST(only_so_many_rings_are_kept)
 			  before + MR_POOL_KEEP + CNT * 2 * SLOTS * SL_RPC_SLOT_SIZE);
 }
 
-/* --- who comes --- */
+/* --- arrivals --- */
 
 /* As many as a backend takes, whose slots are registered as they come. */
 TEST(a_thousand_and_more_have_a_place_in_one_home)
@@ -230,7 +233,7 @@ TEST(a_thousand_and_more_have_a_place_in_one_home)
 
 static char sysfs[] = "/tmp/sl-ibdev-XXXXXX";
 
-/* What sysfs says of the device's node; NULL: it has no such file. */
+/* Sets the device's NUMA node in sysfs; NULL: there is no such file. */
 static void say_node(const char *text)
 {
 	char path[64];
@@ -344,7 +347,7 @@ TEST_EACH(without_a_node_memory_is_anywhere, SL_ARRAY_LEN(no_nodes))
 	say_node("0\n");
 }
 
-/* By what /proc says of the mapping: asked for, or of those set aside. */
+/* Tells from /proc whether the mapping has huge pages, requested or reserved. */
 static bool in_huge_pages(const void *at)
 {
 	FILE *f = fopen("/proc/self/smaps", "re");
@@ -397,13 +400,13 @@ TEST(large_memory_is_in_huge_pages)
 
 FIXTURE(set_up, tear_down)
 
-/* What the queue pair's packets hold, which the port's would not tell. */
+/* The queue pair's packet length, which may differ from the port's. */
 TEST(the_packet_length_is_that_of_the_path)
 {
 	ck_assert_uint_eq(v->packet_len, 1024);
 }
 
-/* Which a queue pair tells once it knows the way, and before that anything. */
+/* A queue pair knows its packet length once it has a path, and returns garbage before. */
 TEST(before_the_way_is_known_there_are_no_rings)
 {
 	struct rc_ring_sizes g = {.slots = SLOTS, .bulk_len = BULK};
@@ -493,7 +496,7 @@ static void until(const _Atomic bool *said)
 	}
 }
 
-/* Who sleeps on the channel's descriptor wakes, and finds it gone. */
+/* The owner, sleeping on the channel's descriptor, wakes and finds the connection ended. */
 static void check_ended(struct rc_conn *of)
 {
 	struct pollfd p = {.fd = of->base.fd, .events = POLLIN};
@@ -507,7 +510,7 @@ static void check_ended(struct rc_conn *of)
 
 FIXTURE(set_up, tear_down)
 
-/* Of a device that fails, or is taken away, nothing stays; one that comes back is another. */
+/* Nothing of a failed or removed device stays; one that comes back is another device. */
 TEST(of_a_device_that_fails_nothing_stays)
 {
 	struct rc_conn *other = fake_connect(GROUP + 1, SLOTS, SL_RPC_MIN_BULK);
@@ -532,7 +535,7 @@ TEST(of_a_device_that_fails_nothing_stays)
 	ck_assert_uint_eq(fake.srqs, 1);
 }
 
-/* Nor does that happen below a home that nobody uses. */
+/* Not below an unused rc_iface either. */
 TEST(a_device_that_has_gone_is_open_while_a_home_is_left)
 {
 	t->ops->close(t);
@@ -548,7 +551,7 @@ TEST(a_device_that_has_gone_is_open_while_a_home_is_left)
 	t = &v->base;
 }
 
-/* A shared queue that fails ends those who share it. */
+/* The failure of a shared queue ends its connections. */
 TEST(a_shared_queue_that_fails_ends_who_shares_it)
 {
 	struct rc_conn *neighbour = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
@@ -587,7 +590,7 @@ TEST(what_comes_beyond_the_window_costs_no_slot)
 	v->rx_next = v->base.credits.consumed;
 }
 
-/* What fails is one channel's: its owner hears of it, the others do not. */
+/* A queue pair's failure ends its channel and notifies its owner; others go on. */
 TEST(a_queue_pair_that_fails_ends_its_own_channel)
 {
 	struct rc_conn *neighbour = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
@@ -601,7 +604,7 @@ TEST(a_queue_pair_that_fails_ends_its_own_channel)
 	neighbour->base.ops->close(&neighbour->base);
 }
 
-/* What the owner hears when the port's state has changed: it wakes. */
+/* Changes the port's state: the owner wakes. */
 static void tell_port(struct rc_conn *of, enum ibv_event_type type, int port, bool down)
 {
 	struct pollfd p = {.fd = of->base.fd, .events = POLLIN};
@@ -659,8 +662,8 @@ static void *watch_port(void *arg)
 }
 
 /*
- * A device that does not say how its port is keeps one that begins waiting, and no worker. What is told
- * meanwhile is newer than what it says then.
+ * A device that does not tell its port's state delays a new connection, but no worker. An event
+ * that arrives meanwhile is newer than its late answer.
  */
 TEST_EACH(a_device_that_does_not_answer_stops_nobody_else, 2)
 {
@@ -714,7 +717,7 @@ TEST_EACH(who_begins_at_a_port_that_is_down_is_held, 2)
 	t = &other->base;
 }
 
-/* A queue pair without a connection yet is nobody's to end. */
+/* An unconnected queue pair has no channel to end. */
 TEST(a_queue_pair_that_waits_may_fail)
 {
 	uint64_t end_ns = sl_now_ns() + 100 * SL_NS_PER_SEC;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What virtual connections ask of a NIC, asked of one that is made up. */
+/* Requirements of virtual connections on a NIC, checked with a fake one. */
 #include "fake_verbs.h"
 
 #include <poll.h>
@@ -133,7 +133,7 @@ TEST(a_sign_says_when_its_address_may_have_moved)
 	rdma_device->sidr_free(s);
 }
 
-/* Who asks is answered, and its id goes. */
+/* A SIDR request is answered, and its id is destroyed. */
 TEST(who_asks_is_answered)
 {
 	struct sidr_service *s = put_up();
@@ -145,7 +145,7 @@ TEST(who_asks_is_answered)
 	rdma_device->sidr_free(s);
 }
 
-/* However many they are, whoever answers them has other things to do. */
+/* The answering thread has other work, so it answers a few at a time. */
 TEST(a_crowd_that_asks_is_answered_a_few_at_a_time)
 {
 	enum { CROWD = 10, TURN = 4 };
@@ -170,7 +170,7 @@ TEST(a_device_that_comes_back_is_another_one)
 	const struct ibv_pd *pd = before->local.device;
 
 	ck_assert_ptr_eq(same->local.device, pd);
-	ck_assert_ptr_ne(pd->context, &fake.context); /* which is closed when the device goes */
+	ck_assert_ptr_ne(pd->context, &fake.context); /* closed together with the device */
 	fake.context.device = &again;
 	after = put_up();
 	ck_assert_ptr_ne(after->local.device, pd);
@@ -219,7 +219,7 @@ TEST(who_watches_a_port_is_told_of_it)
 	tell_port(s, IBV_EVENT_PORT_ACTIVE, s->local.port);
 	ck_assert(has_event(p, WAIT_MS) && !p->down);
 	rdma_device->port_unwatch(p);
-	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port); /* nobody's */
+	tell_port(s, IBV_EVENT_PORT_ERR, s->local.port); /* of no device */
 	tell_port(s, IBV_EVENT_PORT_ERR, 1);
 	ck_assert(has_event(of_other, WAIT_MS) && of_other->down);
 	rdma_device->port_unwatch(of_other);

@@ -16,7 +16,7 @@ static struct sl_capped_alloc mem;
 
 struct seen {
 	unsigned entries, parts;
-	uint64_t sum; /* of all that was passed on, order included */
+	uint64_t sum; /* checksum of all that was passed on, order included */
 	uint64_t body_bytes, meta_bytes;
 };
 
@@ -119,7 +119,7 @@ TEST(any_fragmentation_gives_the_same_parts)
 				h = header(cnt, total, len);
 				ck_assert_int_eq(sl_reassembler_start(&r, &h, &mem, &scratch), 0);
 			}
-			/* What one fragment left in the scratch must not be needed by the next. */
+			/* Scratch contents of one fragment must not be needed by the next. */
 			memset(&scratch, 0xee, sizeof(scratch));
 			ck_assert_int_eq(feed(&r, body + at, len, &cut), at + len == total);
 			at += len;

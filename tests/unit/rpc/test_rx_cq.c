@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What arrives for connections of one home by the one queue that they share, and who hears of it. */
+/* Receives of connections of one rc_iface through their shared queue, and the notified owners. */
 #include "rc_bed.h"
 
 #include <fcntl.h>
@@ -93,7 +93,10 @@ static unsigned free_slots(void)
 
 FIXTURE(set_up_owner, tear_down_owner)
 
-/* Of queues and bells there are as many for one connection as for many, but for what it sends. */
+/*
+ * The number of queues and doorbells is the same for one connection as for many, except send
+ * queues.
+ */
 TEST(receives_of_all_complete_in_one_queue)
 {
 	unsigned ends = 1 + CNT + RC_QP_POOL_READY;
@@ -107,7 +110,7 @@ TEST(receives_of_all_complete_in_one_queue)
 		ck_assert_int_eq(all[i]->base.fd, -1);
 }
 
-/* Whoever it is for has it, in the order in which it came. */
+/* Each message reaches its connection, in order of arrival. */
 TEST(each_has_what_came_for_it)
 {
 	for (uint64_t id = 1; id <= 3; id++) {
@@ -122,7 +125,7 @@ TEST(each_has_what_came_for_it)
 	}
 }
 
-/* Its owner, who has put all to rest, is led to whoever has something, and to no other. */
+/* The resting owner is led to the connections with input, and to no others. */
 TEST(who_has_something_is_stirred)
 {
 	for (unsigned i = 0; i < CNT; i++)
@@ -140,7 +143,7 @@ TEST(who_has_something_is_stirred)
 	expect(all[3], 3);
 }
 
-/* What has come is not slept on. */
+/* A connection with input does not go to sleep. */
 TEST(who_has_something_does_not_rest)
 {
 	arrive(all[0], 1);
@@ -157,7 +160,7 @@ TEST(what_another_thread_takes_is_told)
 	ck_assert(sl_poll_groups_arm(&owner.poll_groups));
 	ck_assert(!has_event(owner.epoll_fd));
 	arrive(all[3], 7);
-	ck_assert_int_eq(t->ops->check(t), 0); /* v is nobody's yet */
+	ck_assert_int_eq(t->ops->check(t), 0); /* v has no owner yet */
 	ck_assert(has_event(owner.epoll_fd));
 	ck_assert(!sl_poll_groups_arm(&owner.poll_groups));
 	ck_assert(sl_poll_groups_handle_event(&owner.poll_groups, owner.poll_groups.list[0]));
@@ -179,7 +182,7 @@ TEST(who_sets_up_is_woken)
 	expect(v, 1);
 }
 
-/* Nobody asks for it: while somebody else takes, the owner goes on. */
+/* No call takes it: while another thread takes, the owner goes on. */
 TEST(the_owner_does_not_wait_for_who_takes)
 {
 	struct rc_rx_cq *d = rc_iface_rx_cq(v->iface);
@@ -209,7 +212,7 @@ TEST(a_second_owner_goes_by_descriptors)
 	sl_poll_groups_unwatch(&second.poll_groups, second.epoll_fd, t);
 }
 
-/* The last of an owner's leaves the desk to whoever comes next. */
+/* The last connection of an owner leaves the queue to the next owner. */
 TEST(who_comes_next_has_the_desk)
 {
 	for (unsigned i = 0; i < CNT; i++)
@@ -318,7 +321,7 @@ TEST(who_takes_all_slots_between_two_looks_is_shut_out)
 	expect(all[1], 1);
 }
 
-/* With it go all others of its host that have come to a listener; one after the other would flood. */
+/* All other connections of its host to a listener end as well: they would flood in turn. */
 TEST(the_host_of_who_floods_is_shut_out)
 {
 	const uint8_t hosts[CNT] = {1, 2, 1, 1};
@@ -352,7 +355,7 @@ TEST(the_host_of_who_was_dialled_is_not)
 	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->host));
 }
 
-/* Who has the least has room for no more, whatever it has asked for. */
+/* A connection with the minimum window gets no more, for any request. */
 TEST(the_least_window_is_the_limit)
 {
 	for (unsigned i = 0; i < SL_RPC_MIN_SLOTS + 2; i++)
@@ -375,7 +378,7 @@ TEST(what_came_before_the_end_is_read)
 	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
 }
 
-/* Nothing comes behind a BYE: a peer that goes on saying it keeps nobody. */
+/* Nothing follows a BYE: a peer that repeats it keeps no thread busy. */
 TEST(who_says_bye_again_and_again_is_gone)
 {
 	struct sl_message m;
@@ -388,7 +391,7 @@ TEST(who_says_bye_again_and_again_is_gone)
 	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
 }
 
-/* What had come, and nobody has looked at, is given back. */
+/* Messages that were not polled yet are given back. */
 TEST(slots_of_what_nobody_took_are_given_back)
 {
 	unsigned slots = free_slots();
@@ -404,7 +407,10 @@ TEST(slots_of_what_nobody_took_are_given_back)
 	own(&owner, all[0]);
 }
 
-/* Another thread hears of the device: the owner, which may sleep, is led to who has ended. */
+/*
+ * Another thread sees the device's event: the owner, which may sleep, is led to the ended
+ * connection.
+ */
 TEST(the_owner_hears_who_has_ended)
 {
 	struct pollfd p = {.fd = owner.epoll_fd, .events = POLLIN};
@@ -423,7 +429,7 @@ TEST(the_owner_hears_who_has_ended)
 	ck_assert_int_eq(all[2]->base.ops->poll(&all[2]->base, &m, 1), -ENOTCONN);
 }
 
-/* The queue that all share fails: all end, and nobody comes to it any more. */
+/* The shared queue fails: all connections end, and no new one joins it. */
 TEST(a_shared_queue_of_completions_that_fails_ends_all)
 {
 	struct sl_message m;
@@ -461,7 +467,7 @@ TEST(each_step_of_a_home_that_fails_leaves_nothing)
 		fake.fail_at = steps;
 		rc = rc_iface_join(&fake.context, GROUP + 1, &h);
 		if (fake.steps < steps)
-			break; /* that many there are not */
+			break; /* there are no more */
 		ck_assert_int_lt(rc, 0);
 		ck_assert_ptr_null(h);
 		rc_ifaces_retire(GROUP + 1);

@@ -139,7 +139,7 @@ static void say(uint8_t type, uint8_t flags, uint32_t window, uint32_t keeps, ui
 	ck_assert(fake_arrive(v, &h, sizeof(h)));
 }
 
-/* What v makes of it: 0, or an error. */
+/* Returns v's verdict: 0 or an error. */
 static int verdict(void)
 {
 	struct sl_message m;
@@ -160,7 +160,7 @@ TEST(a_window_that_is_used_up_grows)
 	await(&v->enforced, SLOTS, use);
 	ck_assert_uint_eq(v->window, SLOTS);
 	ck_assert_uint_eq(peer->base.credits.window, SLOTS);
-	/* That of the other direction, which nobody uses, has not. */
+	/* The window of the other, unused direction has not grown. */
 	ck_assert_uint_eq(peer->enforced, SL_RPC_MIN_SLOTS);
 }
 
@@ -232,7 +232,7 @@ TEST_EACH(a_window_that_cannot_be_breaks_the_connection, 4)
 	ck_assert_int_eq(verdict(), -EPROTO);
 }
 
-/* Of two messages that come at once the second is wrong: an answer to the first does not hide that. */
+/* The second of two messages in one poll is wrong: an answer to the first does not hide that. */
 TEST(who_answers_learns_why_the_connection_is_broken)
 {
 	const struct sl_rpc_header pong = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PONG,
@@ -329,7 +329,10 @@ static void step(struct rc_conn *of, struct rc_conn *other, unsigned end, struct
 	}
 }
 
-/* Both ends full, both windows smaller than what is under way: nobody is stuck, nothing is lost. */
+/*
+ * Both ends full, both windows smaller than the messages under way: no end is stuck, nothing is
+ * lost.
+ */
 TEST_EACH(windows_that_move_stop_nobody, 8)
 {
 	struct sl_prng rng;

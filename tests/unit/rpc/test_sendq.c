@@ -157,7 +157,7 @@ TEST(only_for_what_is_more_urgent_is_a_message_cut)
 	ck_assert_uint_eq(len, 24576);
 	room.posted = SL_SENDQ_WHOLE;
 	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
-	/* What is urgent itself is cut for nobody. */
+	/* Urgent messages are not cut for others. */
 	normal = push(&q, SL_CLASS_NORMAL, 600000, UINT64_MAX);
 	ck_assert_ptr_eq(sl_sendq_next(&q, &room, &len), normal);
 	ck_assert_uint_eq(len, 600000);
@@ -172,7 +172,7 @@ TEST(only_for_what_is_more_urgent_is_a_message_cut)
 	ck_assert_ptr_null(sl_sendq_next(&q, &room, &len));
 }
 
-/* What is a little longer than a slice goes whole. */
+/* A message a little longer than a slice is sent whole. */
 TEST(what_is_a_little_longer_than_a_slice_goes_whole)
 {
 	struct sl_sendq q;
@@ -279,7 +279,10 @@ TEST(with_one_class_nothing_overtakes)
 enum { MANY = 50000, FEW = 50, ROUNDS = 500 };
 static struct sl_send many[MANY];
 
-/* What comes first: parts of streams; deadlines that clients choose; those, ahead of what is begun. */
+/*
+ * Insertion patterns: parts of streams; deadlines that clients choose; the same, ahead of begun
+ * messages.
+ */
 enum crowd { UNTIMED, EVER_LATER, EVER_EARLIER, ANYHOW, BEFORE_BEGUN, CROWDS };
 
 static uint64_t deadline_in(enum crowd of, unsigned i)
@@ -293,7 +296,10 @@ static uint64_t deadline_in(enum crowd of, unsigned i)
 	}
 }
 
-/* For one that comes and one look at what goes next, behind so many: the least of some tries. */
+/*
+ * Returns the cost of one insertion and one choice behind so many messages: the minimum of some
+ * tries.
+ */
 static uint64_t ns_behind(enum crowd of, unsigned cnt)
 {
 	struct sl_send_room full = wide;

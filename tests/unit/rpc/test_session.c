@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which channels of a session a burst looks at: those on which something is going on. The others
- * rest, and a bell wakes them.
+ * A burst polls the active channels of a session only. The others rest, and a doorbell wakes them.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -20,11 +19,11 @@ struct end {
 	uint64_t request;       /* the id in the last REQUEST */
 	uint32_t time_us;       /* the budget in it */
 	uint32_t taken;         /* bytes of REQUESTs, of `most` that it takes; 0: all */
-	uint32_t before_cancel; /* of these, when it last heard of one */
+	uint32_t before_cancel; /* of the batches, when it last heard of one */
 	uint32_t most;
 	bool armed, busy; /* busy: there is something when it is armed */
 	bool deaf;        /* it takes no messages */
-	bool wants_room;  /* that it takes some again is to be told */
+	bool wants_room;  /* it must tell when it takes messages again */
 	struct sl_message in;
 	bool has_in;
 };
@@ -372,14 +371,14 @@ TEST(a_burst_looks_at_what_is_going_on)
 	ask(3);
 	ck_assert_uint_eq(polls_of_ten(), 10);
 	ck_assert_uint_eq(ends[3].polls, 10);
-	/* For however long that takes. */
+	/* For any duration. */
 	for (unsigned i = 0; i < 5; i++)
 		turn(TICK_NS);
 	ck_assert_uint_eq(polls_of_ten(), 10);
 	answer(3);
 	turn(1);
 	ck_assert_uint_eq(replies, 1);
-	/* It may go on at once; who is not used for a tick rests. */
+	/* It may go on at once; a channel that is not used for a tick rests. */
 	ck_assert_uint_eq(polls_of_ten(), 10);
 	turn(TICK_NS);
 	turn(TICK_NS);
@@ -400,7 +399,7 @@ TEST(who_has_a_hub_is_looked_at_when_something_has_come)
 	ck_assert_uint_eq(turn(1), 1);
 	ck_assert_uint_eq(replies, 1);
 	ck_assert_uint_eq(ends[4].polls, 0);
-	/* What is to be sent is no less so. */
+	/* Nor does one with output. */
 	sl_rpc_cancel(channels[4], ends[4].request);
 	turn(1);
 	ck_assert_uint_eq(ends[4].cancels, 1);
@@ -428,7 +427,7 @@ TEST(who_rests_is_armed_and_woken_by_its_bell)
 	turn(TICK_NS);
 	turn(TICK_NS);
 	ck_assert(ends[2].armed);
-	/* What comes unasked is taken with the next tick. */
+	/* Unexpected input is taken at the next tick. */
 	ask(2);
 	turn(1);
 	sl_rpc_cancel(channels[2], ends[2].request);
@@ -472,7 +471,7 @@ TEST(all_are_armed_when_the_worker_sleeps)
 		ck_assert_int_eq(ends[i].armed, i != 1 && i != 6);
 }
 
-/* Most sleeps end with a packet: then nobody's bells are asked for, and those that ring are kept. */
+/* Most sleeps end with a packet: doorbells are not fetched then, and pending ones stay. */
 TEST(bells_are_taken_by_who_has_heard_them)
 {
 	ask(1);
@@ -501,7 +500,7 @@ TEST(who_rests_is_asked_whether_it_is_there)
 		ck_assert_uint_eq(ends[i].pings, 1);
 }
 
-/* Whom to ask is looked at by ticks: until the next one a worker sleeps, also if somebody is due. */
+/* Ticks send PINGs: a worker sleeps until the next one, even if a PING is due. */
 TEST(who_is_due_between_two_ticks_keeps_nobody_awake)
 {
 	uint64_t due_ns = sl_rpc_next_ns(rpc);
@@ -529,7 +528,7 @@ TEST(parts_that_are_not_taken_leave_memory_to_others)
 	ask(3);
 	ck_assert_uint_eq(fill(3, 1), 15 << 10);
 	ck_assert_uint_lt(rpc->part_bytes, rpc->mem.limit / 2);
-	/* What has left is not counted any more. */
+	/* Sent bytes do not count any more. */
 	for (unsigned i = 0; i < 3; i++)
 		ends[i].deaf = false;
 	for (unsigned i = 0; i < 100; i++)
@@ -568,7 +567,7 @@ TEST(parts_that_wait_go_with_their_stream)
 	ck_assert_uint_eq(rpc->part_bytes, LONG + entry + CNT * (SHORT + entry));
 	sl_rpc_cancel(channels[0], waits);
 	ck_assert_uint_eq(rpc->part_bytes, LONG + entry);
-	/* Of that the peer has a half, and gets the other. */
+	/* The peer has half of it, and gets the rest. */
 	sl_rpc_cancel(channels[0], begun);
 	ck_assert_uint_eq(rpc->part_bytes, LONG + entry);
 	ends[0].most = 0;
@@ -580,7 +579,7 @@ TEST(parts_that_wait_go_with_their_stream)
 	ck_assert_uint_eq(rpc->mem.used, 0);
 }
 
-/* What the peer may send of a stream's reply, once its caller has kept nothing of all that came. */
+/* Reads a stream's reply without keeping any. Returns what the peer may send of it then. */
 static uint32_t read_on(uint64_t id, uint32_t len)
 {
 	struct sl_pending *p = sl_outstanding_find(&rpc->out, channels[0], id);
@@ -612,7 +611,7 @@ TEST(few_streams_have_wide_windows)
 			ck_assert_uint_le(credit, SL_RPC_STREAM_WINDOW);
 		}
 	}
-	/* When one of them is over another one takes its place; nobody does who keeps something. */
+	/* When one of them ends, another takes its place; not one whose caller keeps bytes. */
 	sl_rpc_cancel(channels[0], ids[0]);
 	sl_rpc_reply_kept(channels[0], ids[STREAMS - 1], 1);
 	ck_assert_uint_eq(rpc->out.wide_cnt, SL_RPC_WIDE_MAX - 1);
@@ -620,7 +619,9 @@ TEST(few_streams_have_wide_windows)
 	ck_assert_uint_eq(rpc->out.wide_cnt, SL_RPC_WIDE_MAX);
 }
 
-/* By its caller, or because its time is over: the peer never hears of it, and its bytes are free. */
+/*
+ * Cancelled by its caller or by its time-out: the peer never hears of it, and its bytes are freed.
+ */
 TEST_EACH(what_waits_is_taken_out_when_nobody_waits_for_it, 2)
 {
 	static const uint8_t body[8];
@@ -691,7 +692,7 @@ TEST(cancels_go_with_their_channel)
 	ck_assert_uint_eq(rpc->mem.used, 0);
 }
 
-/* To whom only half of a request has been said, CANCEL would be about nobody. */
+/* A CANCEL makes no sense to a peer that has only half of a request. */
 TEST(a_request_is_all_there_before_it_is_cancelled)
 {
 	static const uint8_t meta[SL_RPC_MAX_ASKED];
@@ -756,7 +757,7 @@ TEST_EACH(a_batch_is_all_there_before_one_of_it_is_cancelled, 3)
 	ck_assert_uint_eq(batches_sent, 1);
 }
 
-/* Which lives, and has no room for as much as GOAWAY. */
+/* The peer lives, and has no room even for GOAWAY. */
 TEST(a_channel_that_drains_ends_though_its_peer_takes_nothing)
 {
 	enum { TURNS = 4 * SL_NS_PER_SEC / TICK_NS };

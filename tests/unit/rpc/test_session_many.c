@@ -171,7 +171,7 @@ TEST(each_of_many_is_asked_in_its_time)
 	check_pinged(0, MANY, 1);
 }
 
-/* What is looked at has no patience: nothing is asked of it. */
+/* A visited channel without patience gets no PING. */
 TEST(a_tick_looks_at_few_of_many)
 {
 	unsigned looked_at, passes = 0;
@@ -192,7 +192,9 @@ TEST(a_tick_looks_at_few_of_many)
 	ck_assert_uint_eq(looked_at, MANY);
 }
 
-/* Of [late, down, late, early] the ticks have passed some of those that are down when these go. */
+/*
+ * In [late, down, late, early] the ticks have passed some of the down ones when these are removed.
+ */
 TEST(who_goes_takes_no_time_from_others)
 {
 	enum { LATE = 20, DOWN = 100, EARLY = LATE + DOWN + 1, ALL = EARLY + 19 };

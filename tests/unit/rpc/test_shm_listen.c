@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who knocks at a backend that has no descriptor left. */
+/* Clients of a backend without a free descriptor. */
 #include <poll.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -61,10 +61,10 @@ static bool wakes(void)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* Its loop is not woken again and again by whom it cannot let in, and lets them in as soon as it can. */
+/* Waiting clients do not wake its loop again and again, and are accepted as soon as possible. */
 TEST(nobody_is_woken_for_nothing)
 {
-	struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC}; /* of version 0 */
+	struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC}; /* version 0 */
 	uint64_t now_ns = sl_now_ns(), later_ns;
 	int stray;
 

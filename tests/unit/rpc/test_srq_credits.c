@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The budget of a shared receive queue: whoever comes while there is a place gets a window, and
- * senders that keep to their windows never find the queue empty, however they come, send and go, and
- * their windows move. Larger ones go to those who want them, by no order.
+ * The budget of a shared receive queue. A connection that finds a place gets a window. Senders that
+ * keep to their windows never find the queue empty, in any order of arrival, sending and leaving,
+ * while windows move. Larger windows go to connections with demand, in no order.
  */
 #include "base/rand.h"
 #include "rpc/credits.h"
@@ -158,7 +158,7 @@ TEST(all_get_something_and_one_more_gets_nothing)
 	ck_assert(srq_credits_join(&b));
 }
 
-/* What is registered and posted is the limit, too. */
+/* Registered and posted slots are a limit, too. */
 TEST(nobody_has_a_slot_that_is_not_posted)
 {
 	enum { POSTED = 512 };

@@ -12,7 +12,7 @@ static struct end {
 	struct sl_span span;
 	uint64_t bytes;  /* posted so far */
 	bool wants_room; /* as it was armed */
-	bool is_taken;   /* what is posted, by the next look */
+	bool is_taken;   /* posted bytes are taken by the next poll */
 } ends[LINKS];
 
 static struct sl_tx_ports tx_ports;
@@ -150,13 +150,13 @@ TEST(links_of_one_port_have_one_cap)
 		send_one(i, LONG, SL_CLASS_BULK);
 	flush_all();
 	ck_assert_uint_eq(sum(), CAP);
-	/* What is urgent waits for none of it. */
+	/* The latency class waits for none of it. */
 	ends[5].base.posted_bytes = 0;
 	send_one(4, 64, SL_CLASS_LATENCY);
 	ck_assert_uint_eq(sum(), CAP + 64);
 }
 
-/* Whoever is looked at first: in turns, slice by slice. */
+/* In any order of polls: in turns, slice by slice. */
 TEST(each_has_its_turn)
 {
 	uint64_t least = UINT64_MAX, most = 0;
@@ -193,7 +193,10 @@ TEST(who_is_stuck_holds_up_nobody)
 	flush_all();
 	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
 	ck_assert_uint_eq(ends[1].base.posted_bytes, 0);
-	/* It soon does, or is stuck: whoever has nothing under way itself stays awake for it. */
+	/*
+	 * Its bytes are taken soon, or it is stuck: a link with nothing under way itself stays
+	 * awake for it.
+	 */
 	ck_assert(!sl_link_arm(&ends[1].link));
 	ck_assert(sl_link_arm(&ends[0].link));
 	now_ns += SL_TX_PORT_DRAIN_NS;
@@ -219,13 +222,13 @@ TEST(who_is_stuck_gets_no_more_than_before)
 	flush_all();
 	ck_assert_uint_eq(ends[0].base.posted_bytes, CAP);
 	ck_assert_uint_eq(ends[0].bytes, before + CAP);
-	/* It has come back: whoever sends next sees that. */
+	/* The peer takes bytes again: the next send notices. */
 	ends[0].is_taken = true;
 	sl_link_flush(&ends[0].link, now_ns);
 	ck_assert_uint_gt(ends[0].bytes, before + CAP);
 }
 
-/* Whoever looks is late each time: everything is gone by then. */
+/* Each poll is late: everything is gone by then. */
 static uint32_t learnt_when_late(uintptr_t port)
 {
 	open_all(port);
@@ -239,7 +242,7 @@ static uint32_t learnt_when_late(uintptr_t port)
 	return ends[0].base.posted_bytes;
 }
 
-/* What a port has posted is in front of whatever is urgent there, however late its owner looks. */
+/* Posted bytes of a port precede urgent ones, however late its owner polls. */
 TEST(who_looks_late_learns_no_more_than_what_a_port_needs)
 {
 	ck_assert_uint_gt(learnt_when_late(0), 4 * CAP);

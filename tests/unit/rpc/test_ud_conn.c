@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual connections from their HELLO to their end, over sockets in the place of a device, with an
- * enemy beside them who sees everything, sends what it likes, and lacks the key.
+ * Virtual connections from HELLO to end, over sockets instead of a device. An attacker beside them
+ * sees everything, sends anything, and lacks the key.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -45,7 +45,10 @@ TEST(who_repeats_its_hello_has_one_connection)
 	other->ops->close(other);
 }
 
-/* What the dialer says first tells the listener of it: a message, or, if there is none in a moment, nothing. */
+/*
+ * The dialler's first message confirms the connection to the listener; an empty one does so if
+ * there is none soon.
+ */
 TEST(the_first_datagram_waits_a_moment_for_a_message)
 {
 	uint64_t before_ns, id = 0;
@@ -150,7 +153,7 @@ TEST(one_host_has_a_quarter_of_the_places_of_those_who_wait)
 				  i < 16 ? SL_UD_GRANTED : SL_UD_FULL);
 	ck_assert_uint_eq(verdict_for(2, 20, 5, 0), SL_UD_GRANTED);
 	ck_assert_uint_eq(verdict_for(1, 21, 1000, 0), SL_UD_GRANTED); /* instead of its own */
-	ck_assert_uint_eq(verdict_for(1, 22, 5, 0), SL_UD_FULL);       /* of the other's none */
+	ck_assert_uint_eq(verdict_for(1, 22, 5, 0), SL_UD_FULL);       /* none of the other host */
 	ck_assert_uint_eq(verdict_for(2, 23, 5, SL_HELLO_EP_CHECK), SL_UD_EP_ALIVE);
 	other->ops->close(other);
 }
@@ -161,7 +164,7 @@ static bool is_from_first(const struct ud_packet *p, const uint8_t gid[16])
 	return gid[0] == 1;
 }
 
-/* An ANSWER goes to nobody who has not asked, and what is counted by hosts is theirs. */
+/* A host gets an ANSWER only to its own HELLO, and counts per host are correct. */
 TEST(a_host_says_hello_for_itself_only)
 {
 	const struct rdma_device_ops *before = rdma_device;
@@ -196,7 +199,7 @@ static struct sl_ud_creq last_hello(void)
 	return h;
 }
 
-/* Which process it is, by its epoch, each backend hears. */
+/* Each backend hears the epoch of the gateway's process. */
 TEST(who_knows_an_epoch_uses_up_none_of_its_numbers)
 {
 	struct sl_transport *first = dialled(), *second;
@@ -329,7 +332,7 @@ static bool rings(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* By a connection of the same hall; once it watches none of those, the listener has to. */
+/* A connection of the same ud_iface wakes it; without a watched one the listener must. */
 TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
 {
 	struct sl_poll_groups hubs = {.cnt = 0};
@@ -450,7 +453,7 @@ TEST(between_two_accepts_glances_take_few_hellos)
 	other->ops->close(other);
 }
 
-/* --- datagrams that nobody should believe --- */
+/* --- forged datagrams --- */
 
 static unsigned of_connection(unsigned i)
 {
@@ -655,7 +658,7 @@ TEST(credits_without_end_are_taken_a_few_at_a_time)
 	close_both();
 }
 
-/* What it has said before counts; nothing that comes behind does. */
+/* Its earlier messages count; nothing behind them does. */
 TEST(nothing_is_taken_of_who_has_said_what_cannot_be)
 {
 	struct ud_arq *liars;
@@ -666,7 +669,7 @@ TEST(nothing_is_taken_of_who_has_said_what_cannot_be)
 	check_goes_on(1);
 	until(nothing_comes(both.backend) && nothing_comes(both.gateway) && ud_arq_idle(liars));
 	ck_assert_int_eq(post(both.gateway, 2, BODY), 0);
-	liars->next += 1000; /* that it has what was never sent */
+	liars->next += 1000; /* claims to have what was never sent */
 	ck_assert_int_eq(post(both.gateway, 3, BODY), 0);
 	liars->next -= 1000;
 	until((take(both.backend), both.backend->ops->check(both.backend) == -EPROTO));
@@ -679,7 +682,7 @@ TEST(nothing_is_taken_of_who_has_said_what_cannot_be)
 	ck_assert_int_eq(both.backend->ops->poll(both.backend, m, 8), 1);
 	ck_assert_uint_eq(m[0].header.id, 2);
 	both.backend->ops->release(both.backend, &m[0]);
-	/* Who answers to that hears why it cannot, before it has looked for more. */
+	/* An answer to that tells why it fails, before the next poll. */
 	ck_assert_int_eq(post(both.backend, 5, BODY), -EPROTO);
 	ck_assert_int_eq(both.backend->ops->poll(both.backend, m, 8), -EPROTO);
 	close_both();
@@ -690,7 +693,7 @@ static size_t memory_of(const struct sl_transport *t)
 	return ((const struct ud_iface *)t->poll_group)->mem.used;
 }
 
-/* What is under way has it, at both ends, and nobody else. */
+/* Only connections with messages under way have the memory for them, at both ends. */
 TEST(who_rests_has_no_memory_for_what_is_under_way)
 {
 	uint64_t id = 0;

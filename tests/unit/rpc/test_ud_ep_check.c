@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is not heard is asked after: a listener says whether it has a connection, to who has the key, once
- * for each question; and nobody else can say so.
+ * Questions about a silent connection: a listener tells a peer with the key, once per question,
+ * whether it has the connection. No one else can tell that.
  */
 #include "ud_bed.h"
 
@@ -154,7 +154,7 @@ static struct sl_rpc_listener *listen_beside(void)
 	return before;
 }
 
-/* Of the latest HELLO. */
+/* Returns the queue pair of the latest HELLO. */
 static uint32_t latest_door(void)
 {
 	unsigned i = seen_cnt;
@@ -164,7 +164,7 @@ static uint32_t latest_door(void)
 	return seen[i].to;
 }
 
-/* Or who has read them could end a connection, have one led elsewhere, or use up places. */
+/* Otherwise a recorded answer could end a connection, redirect one, or use up places. */
 TEST(what_one_listener_was_told_another_one_does_not_hear)
 {
 	struct sl_rpc_listener *before;
@@ -197,7 +197,7 @@ TEST(what_one_listener_was_told_another_one_does_not_hear)
 
 /* --- in the place of the listener --- */
 
-/* Says to who asks that HELLOs are taken at the enemy's. */
+/* Answers SIDR requests with the attacker's queue pair. */
 static int put_up_sign(void)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(7471)};
@@ -219,13 +219,13 @@ static void point_to_enemy(int sign)
 
 	if (recvfrom(sign, &byte, 1, 0, (struct sockaddr *)&from, &len) != 1)
 		return;
-	throw_at("", 1, 9); /* to have a port */
+	throw_at("", 1, 9); /* gives the socket a port */
 	ck_assert_int_eq(getsockname(enemy, (struct sockaddr *)&at, &at_len), 0);
 	qpn = ntohs(at.sin_port);
 	(void)!sendto(sign, &qpn, sizeof(qpn), 0, (struct sockaddr *)&from, len);
 }
 
-/* To each HELLO that comes while somebody asks, all of these; he asks when there is a sign. */
+/* Answers each HELLO with all of these while `asks` runs, which begins once SIDR is answered. */
 static void answer_with(void *(*asks)(void *), void *arg, void **ret, const struct sl_ud_crep *as,
 			unsigned cnt, bool proven)
 {
@@ -283,7 +283,7 @@ TEST(nobody_else_ends_a_connection)
 	set_up();
 }
 
-/* The word for a question is none for who wants a connection, and the other way round. */
+/* An answer to a question is none to a connect, and the reverse. */
 TEST(an_answer_fits_what_was_said)
 {
 	static const struct sl_ud_crep granted = {.magic = SL_UD_WIREUP_MAGIC,

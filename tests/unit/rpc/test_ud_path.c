@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By which way virtual connections go, and how many there may be; and a listener whose device goes,
- * comes back, or gives its address to another one.
+ * Paths of virtual connections, and their limits. Also a listener whose device is removed, comes
+ * back, or gives its address to another one.
  */
 #include "ud_bed.h"
 
@@ -77,7 +77,7 @@ TEST(who_dials_by_a_way_for_short_packets_is_told)
 	ck_assert_uint_eq(listener->refused, 0);
 }
 
-/* --- who is known --- */
+/* --- known peers --- */
 
 /* Everybody is there, answers at once, and is full. */
 static unsigned asked;
@@ -365,14 +365,14 @@ static void count_watches(void)
 	rdma_device = &counting;
 }
 
-/* That takes a thread. */
+/* Watching takes a thread. */
 TEST(a_listener_watches_its_port_behind_the_first_connection)
 {
 	struct sl_transport *t;
 
 	count_watches();
 	t = dialled();
-	ck_assert_uint_eq(watched, 1); /* by the dialer */
+	ck_assert_uint_eq(watched, 1); /* the dialler's */
 	ck_assert_uint_lt(next_ns(), sl_now_ns() + 100 * SL_NS_PER_MS);
 	ck_assert_ptr_null(listener->ops->accept(listener, next_ns()));
 	ck_assert_uint_eq(watched, 2);
@@ -416,7 +416,7 @@ TEST(a_listener_listens_again_once_its_device_is_back)
 	ud_sockets_seat = UD_NOWHERE;
 	ud_sockets_sign = -ENODEV;
 	ck_assert_ptr_null(listener->ops->accept(listener, now_ns));
-	/* Who is connected is told at once. */
+	/* Established connections are notified at once. */
 	ck_assert(!sl_list_empty(&both.backend->poll_group->ready));
 	ck_assert_int_eq(both.backend->ops->check(both.backend), -ENOTCONN);
 	close_both();
@@ -491,7 +491,7 @@ TEST(a_listener_whose_door_cannot_wake_it_tries_again)
 	rdma_device = before_counting;
 }
 
-/* Who waits for its first datagram then does so in vain. */
+/* The first datagram of this connection is awaited in vain. */
 TEST(who_was_granted_by_a_device_that_goes_is_forgotten)
 {
 	struct sl_transport *t = dialled();
@@ -536,7 +536,7 @@ TEST(an_address_that_moves_to_another_device_is_listened_at_there)
 	close_both();
 }
 
-/* While it is nowhere, who is connected may still be reached. */
+/* While the address is on no device, established connections may still work. */
 TEST(an_address_that_is_away_for_a_while_ends_nobody)
 {
 	connect_both();
@@ -553,7 +553,7 @@ TEST(an_address_that_is_away_for_a_while_ends_nobody)
 	close_both();
 }
 
-/* Whoever stops listening keeps who is connected. */
+/* Closing a listener keeps its connections. */
 TEST(who_is_connected_outlives_the_listener)
 {
 	connect_both();

@@ -37,7 +37,7 @@ static bool is_stirred(const struct sl_transport *t)
 	return !sl_list_empty(&t->ready_node);
 }
 
-/* What its owner does when its group's descriptor has an event. */
+/* Acts as the owner when the poll group's descriptor has an event. */
 static void wake_up(struct sl_transport *t)
 {
 	t->poll_group->ops->handle_event(t->poll_group);
@@ -68,7 +68,7 @@ static void set_port(unsigned seat, bool down)
 	ck_assert_int_eq(both.backend->port_down, seat == THERE && down);
 }
 
-/* --- who is told --- */
+/* --- notification --- */
 
 TEST(who_sleeps_above_a_port_is_woken)
 {
@@ -237,7 +237,7 @@ TEST(the_time_that_a_port_is_down_is_nobodys_silence)
 		take(both.gateway);
 		ck_assert_int_eq(both.gateway->ops->check(both.gateway), 0);
 		ck_assert_uint_eq(both.gateway->silent_ns, 0);
-		came += received(both.backend, &id); /* whose acknowledgement is lost */
+		came += received(both.backend, &id); /* its acknowledgement is lost */
 	}
 	set_port(HERE, false);
 	ck_assert_uint_ne(both.gateway->silent_ns, 0); /* from now on it is waited for */
@@ -284,7 +284,7 @@ static uint64_t come(struct sl_transport *t, uint64_t before)
 }
 
 static struct {
-	uint64_t sent[2], came[2]; /* by each end, at each end */
+	uint64_t sent[2], came[2]; /* per end */
 	unsigned held;
 } both_ways;
 

@@ -80,7 +80,7 @@ static unsigned posted(void)
 	return qp->own.put - qp->own.got;
 }
 
-/* What each slot may hold is its own. */
+/* The contents of each slot are its own. */
 static void check_receives(unsigned cnt)
 {
 	uint8_t *at[RX];
@@ -97,7 +97,7 @@ static void check_receives(unsigned cnt)
 	}
 }
 
-/* Until none is left: how many; nobody else's bytes change. */
+/* Sends until no buffer is left. Returns the number; no other bytes change. */
 static unsigned send_all(void)
 {
 	uint8_t *at[TX + 1];
@@ -318,7 +318,7 @@ TEST(a_pair_for_which_there_is_no_memory_stays_small_for_now)
 	check_receives(RX);
 }
 
-/* One that grows, for however long, is in nobody's way but that of who closes it. */
+/* A queue pair that grows blocks none but a close of itself, for any duration. */
 TEST(others_open_and_close_pairs_while_one_grows)
 {
 	struct ud_qp *one;
@@ -401,11 +401,11 @@ TEST(where_a_datagram_is_from_its_head_says)
 	memset(bytes, 0, sizeof(bytes));
 	bytes[0] = 0x60;
 	memcpy(bytes + 8, v6, sizeof(v6));
-	memcpy(bytes + 20 + 12, v4 + 12, 4); /* of the address that it goes to */
+	memcpy(bytes + 20 + 12, v4 + 12, 4); /* destination address */
 	ck_assert(rdma_device->is_from(&p, v6));
 	ck_assert(!rdma_device->is_from(&p, other_v6));
 	ck_assert(!rdma_device->is_from(&p, v4));
-	bytes[0] = 0; /* by IPv4, where nothing is said of those bytes */
+	bytes[0] = 0; /* IPv4, which does not define those bytes */
 	ck_assert(!rdma_device->is_from(&p, v6));
 	/* Within one subnet of InfiniBand there is none. */
 	p.has_grh = false;

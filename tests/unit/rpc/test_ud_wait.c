@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts and devices that take their time: who waits for them, and who does not. */
+/* Slow hosts and devices: which connections wait for them, and which do not. */
 #include "ud_bed.h"
 
 #include <sys/wait.h>
@@ -59,7 +59,7 @@ static void resolve_first(void)
 	slow.neigh_resolved = is_near;
 }
 
-/* Whoever has the key can name any host as its own. */
+/* A peer with the key can name any host as its own. */
 TEST(a_host_that_is_away_keeps_nobody_waiting)
 {
 	struct sl_transport *other;
@@ -69,7 +69,7 @@ TEST(a_host_that_is_away_keeps_nobody_waiting)
 	resolve_first();
 	pthread_mutex_lock(&resolver);
 	ck_assert(!hello_from(1, AWAY, 1));
-	/* Who is connected, who is known, and those who ask by other threads. */
+	/* Established connections, known peers, and questions of other threads. */
 	check_goes_on(1);
 	ck_assert(hello_from(2, 0, 0));
 	other = dialled();
@@ -200,7 +200,7 @@ static void *put_one(void *hall)
 	return NULL;
 }
 
-/* Whoever makes a hall there, or (1) closes one. */
+/* A thread creates a ud_iface there, or (1) closes one. */
 TEST_EACH(a_device_that_hangs_keeps_nobody_from_connecting, 2)
 {
 	struct ends first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is met already is dialled by datagrams, by the way by which it was met, and by no other. */
+/* Wireup by datagrams with a known peer, by the path of the first connection only. */
 #include "rc_bed.h"
 #include <poll.h>
 #include "base/clock.h"
@@ -94,7 +94,7 @@ static const struct rdma_device_ops device = {
 	.ah_create = door_way,
 };
 
-/* --- who is met --- */
+/* --- known peers --- */
 
 /* The first connection, by that way. */
 static void meet(const struct sl_rpc_rdma *by)
@@ -138,7 +138,7 @@ static const struct sl_rpc_rdma ways[] = {
 	{.device = "fake0"}, {.device = "fake1"},          {.port = 2},
 	{.tos = 104},        {.device = "fake0", .tos = 8}};
 
-/* With the marks of that way, in its datagram and on its queue pair. */
+/* The path's traffic class is in its datagram and on its queue pair. */
 TEST_EACH(who_was_met_by_a_way_is_dialled_by_datagrams, SL_ARRAY_LEN(ways))
 {
 	const struct sl_rpc_rdma by = ways[_i];
@@ -167,7 +167,7 @@ TEST_EACH(who_was_met_by_another_way_is_not, SL_ARRAY_LEN(ways))
 	tear_down();
 }
 
-/* What the first connection has found out about the way, the kernel is not asked again. */
+/* The kernel is not asked again for the path of the first connection. */
 TEST(the_way_to_who_is_known_is_looked_at_once)
 {
 	struct rc_conn *second;
@@ -223,7 +223,7 @@ static void until_gone(struct rc_conn *of)
 	}
 }
 
-/* That the process has died; it is heard of by the one that it has made, and by another. */
+/* The process has died; both connections hear it, also the one by wireup. */
 static void disconnect(struct rc_conn *second)
 {
 	say(RDMA_CM_EVENT_DISCONNECTED);
@@ -257,8 +257,8 @@ static unsigned under_way(struct rc_conn *of)
 }
 
 /*
- * That the other process has died, as anybody can make it say: it ends the connection that it has made, and
- * others only if the peer's device does not answer.
+ * The connection manager reports the peer's death, which can be forged. It ends the connection that
+ * it has made, and others only if the peer's device does not answer.
  */
 TEST_EACH(a_process_that_is_said_to_have_died_is_asked_after, 2)
 {
@@ -266,7 +266,7 @@ TEST_EACH(a_process_that_is_said_to_have_died_is_asked_after, 2)
 	const struct fake_send *asked;
 
 	disconnect(second);
-	ck_assert_ptr_null(dial(&ways[0])); /* nobody joins any more */
+	ck_assert_ptr_null(dial(&ways[0])); /* no connection joins any more */
 	ck_assert_int_eq(second->base.ops->check(&second->base), 0);
 	ck_assert_uint_eq(under_way(second), 1);
 	asked = &fake_qp(second)->sends[fake_qp(second)->done % FAKE_SENDS];
@@ -276,7 +276,7 @@ TEST_EACH(a_process_that_is_said_to_have_died_is_asked_after, 2)
 		until_gone(second);
 	} else {
 		fake_complete(second, 1); /* as what a process leaves behind does for a while */
-		say(RDMA_CM_EVENT_TIMEWAIT_EXIT); /* which follows */
+		say(RDMA_CM_EVENT_TIMEWAIT_EXIT); /* the event that follows */
 		usleep(300 * 1000);
 		ck_assert_int_eq(second->base.ops->check(&second->base), 0);
 		ck_assert_uint_eq(under_way(second), 1);
@@ -289,7 +289,7 @@ TEST_EACH(a_process_that_is_said_to_have_died_is_asked_after, 2)
 	leave(second);
 }
 
-/* Whose owner sleeps is asked after, too: it is woken, and waits for the answer like for room. */
+/* A sleeping owner is woken to probe its peer, and waits for the answer as for room. */
 TEST(who_sleeps_asks_after_its_peer)
 {
 	struct rc_conn *second = join();
@@ -321,7 +321,7 @@ TEST_EACH(who_cannot_be_asked_is_waited_for, 2)
 	leave(second);
 }
 
-/* What it says of the device is true: all end. */
+/* A report about the device is true: all connections end. */
 TEST(a_device_that_is_taken_away_ends_all)
 {
 	struct rc_conn *second = join();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doors of those who dial: hosts that do not answer are in few others' way, and devices come and go. */
+/*
+ * Wireup queue pairs of diallers: hosts that do not answer delay few others, and devices come and
+ * go.
+ */
 #include "rpc/rdma/wireup_qp.h"
 
 #include <errno.h>
@@ -15,12 +18,12 @@ enum { OF_DEVICE = 16, DOORS = 64, PAIRS = 1024, ALIVE = 1, DEAD = 2 };
 
 struct pair {
 	struct ud_qp base;
-	uint32_t said_to; /* that host, and there is no answer yet */
+	uint32_t said_to; /* destination host without an answer yet */
 };
 
 static struct pair pairs[PAIRS];
 static _Atomic unsigned opened, closed;
-static _Atomic bool back;  /* those who were dead answer, too */
+static _Atomic bool back;  /* hosts that were dead answer, too */
 static _Atomic bool first; /* one that was greeted by the first door does, once */
 static _Atomic bool fails; /* the device does */
 static _Atomic bool slow;  /* it takes its time to open the next one */
@@ -115,7 +118,7 @@ static void set_up(void)
 
 FIXTURE(set_up, NULL)
 
-/* --- who greets --- */
+/* --- connecting threads --- */
 
 static int say(void *arg, const struct ud_qp *door, uint8_t *to)
 {
@@ -157,7 +160,7 @@ static void start(pthread_t *threads, unsigned cnt)
 	until((usleep(1000), opened == before + cnt));
 }
 
-/* Then those who wait for an answer have one. */
+/* Waiting threads get an answer then. */
 static void finish(pthread_t *threads, unsigned cnt)
 {
 	back = true;
@@ -203,7 +206,7 @@ static void *let_one_go(void *arg)
 	return arg;
 }
 
-/* What it has waited for a door is not its host's time. */
+/* Waiting for a wireup queue pair does not count against the host's time. */
 TEST(who_waits_for_a_door_has_its_time_behind_that)
 {
 	pthread_t threads[OF_DEVICE], other;

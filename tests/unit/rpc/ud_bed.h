@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A listener of virtual connections and those who dial it, over sockets in the place of a device, with
- * an enemy beside them who sees everything, sends what it likes, and lacks the key.
+ * A listener of virtual connections and its diallers, over sockets instead of a device. An attacker
+ * beside them sees everything, sends anything, and lacks the key.
  */
 #ifndef TESTS_UNIT_RPC_UD_BED_H
 #define TESTS_UNIT_RPC_UD_BED_H
@@ -39,7 +39,7 @@ static struct sl_psk secret;
 static struct sl_rpc_listener *listener;
 static int enemy;
 
-/* What the enemy has seen. */
+/* Datagrams that the attacker has seen. */
 static struct seen {
 	uint8_t bytes[UD_MTU_MAX];
 	uint32_t len, to;
@@ -135,7 +135,7 @@ static inline struct sl_transport *try_to_dial(void)
 	return t;
 }
 
-/* Nobody's yet. */
+/* A dialled connection without an owner. */
 static inline struct sl_transport *dialled(void)
 {
 	struct sl_transport *t = try_to_dial();
@@ -218,7 +218,7 @@ static inline void check_goes_on(uint64_t id)
 	ck_assert_int_eq(both.backend->ops->check(both.backend), 0);
 }
 
-/* --- who is new --- */
+/* --- new peers --- */
 
 /* Where HELLOs go: the first one that was seen. */
 static inline uint32_t door(void)
@@ -247,7 +247,7 @@ static inline struct sl_ud_creq hello_of(uint32_t number, uint32_t id)
 			       .id = id,
 			       .mtu = UD_MTU_MAX};
 
-	/* To have a port. */
+	/* Gives the attacker's socket a port. */
 	throw_at("", 1, 9);
 	ck_assert_int_eq(getsockname(enemy, (struct sockaddr *)&sa, &len), 0);
 	h.answer_qpn = ntohs(sa.sin_port);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Landlock and the limits leave of the file system and of other processes; in children. */
+/* Access to the file system and to other processes under Landlock and the limits; in children. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each kind of thread may do, and may not; each in a child, which cannot get out again. */
+/*
+ * Allowed and forbidden calls of each kind of thread, each in a child, which cannot leave the
+ * sandbox.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +80,7 @@ static long try_setuid(void)
 
 static long try_kill(void)
 {
-	return kill(getpid(), 0); /* of others Landlock lets none be signalled, from ABI 6 on */
+	return kill(getpid(), 0); /* Landlock forbids signals to other processes from ABI 6 on */
 }
 
 static long try_exec_memory(void)

@@ -83,7 +83,7 @@ static uint64_t send_one(const char *payload)
 	return id;
 }
 
-/* What arrives at the gateway, parsed as it does that. */
+/* Parses an arrived datagram as the gateway does. */
 static struct sl_datagram arrived(void)
 {
 	static uint8_t buf[65536];
@@ -426,7 +426,7 @@ TEST(what_is_cancelled_or_closed_ends_once)
 	ck_assert_uint_eq(done.cnt, 1);
 	ck_assert_int_eq(done.last.status, -ECANCELED);
 	client = open_with(0, 0);
-	/* nobody there: the kernel says so, which is no verdict */
+	/* without a listener the kernel reports an error, which is no verdict */
 	close(gateway);
 	call.wait_us = 500000;
 	ck_assert_int_eq(sl_datagram_client_send(client, &call, NULL), 0);

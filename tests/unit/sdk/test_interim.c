@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said before a reply, by threads that do not wait for each other. */
+/* Interim replies of threads that do not wait for each other. */
 #include <pthread.h>
 #include "sdk_fake.h"
 #include "suite.h"
@@ -119,7 +119,7 @@ TEST(what_comes_behind_the_beginning_is_not_sent)
 	fake_settle(b);
 	ck_assert_uint_eq(count_entries(&before), 1);
 	ck_assert_uint_eq(before, 0);
-	/* What they would have cost is there again. */
+	/* The credit that they would have used is back. */
 	ck_assert_int_eq(rq->room, 8);
 	fake_settle(b);
 	ck_assert_uint_eq(told_writable, 1);

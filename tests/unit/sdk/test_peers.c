@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who comes to a backend that is busy: it is let in between two ticks, if that takes no call of the kernel. */
+/*
+ * Gateways that connect to a busy backend. It accepts them between two ticks if that takes no
+ * system call.
+ */
 #include "sdk_fake.h"
 #include "suite.h"
 

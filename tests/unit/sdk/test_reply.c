@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes out: bytes of replies, their limits, and replies from many threads at any time. */
+/* Output: bytes of replies, their limits, and replies of many threads at any time. */
 #include <pthread.h>
 #include "base/rand.h"
 #include "sdk_fake.h"
@@ -152,8 +152,7 @@ TEST(a_lent_body_is_read_where_it_lies)
 	ck_assert_int_eq(lend(held[1], bytes, 15, false), 0);
 	ck_assert_int_eq(sl_reply(held[2], &(struct sl_reply_args){.body = "three", .body_len = 5}),
 			 0);
-	memcpy(bytes, "to see it",
-	       9); /* what a program must not do: whoever copies has not seen it */
+	memcpy(bytes, "to see it", 9); /* forbidden to programs: the copy has not seen it */
 	ck_assert_uint_eq(done_cnt, 0);
 	fake_settle(b);
 	ck_assert_uint_eq(done_cnt, 1);
@@ -290,7 +289,7 @@ TEST(a_message_in_pieces_is_one_on_the_wire)
 	fake_free(f);
 }
 
-/* What the wire could not say is not taken, and what was there before goes on. */
+/* Arguments that the wire cannot carry are rejected, and the reply so far continues. */
 TEST(nothing_but_its_rest_follows_a_piece)
 {
 	static const struct sl_header_arg header = {.name = "x", .value = "y", .value_len = 1};
@@ -322,7 +321,7 @@ TEST(nothing_but_its_rest_follows_a_piece)
 	ck_assert_int_eq(sl_reply(rq, &next), -EINVAL);
 	ck_assert_int_eq(sl_reply(rq, &(struct sl_reply_args){.no_message = true}), -EINVAL);
 	next.more = true;
-	next.headers = &header; /* of a first part only */
+	next.headers = &header; /* allowed in a first part only */
 	next.header_cnt = 1;
 	ck_assert_int_eq(sl_reply(rq, &next), 0);
 	ck_assert_int_eq(sl_reply(rq, &(struct sl_reply_args){.body = "6", .body_len = 1}), 0);

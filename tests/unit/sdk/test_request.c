@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes in: merged into batches, bounded, and parsed with suspicion. */
+/* Input: merged into batches, bounded, parsed with suspicion. */
 #include "sdk_fake.h"
 #include "suite.h"
 
 /* Calls: how many requests make a batch is for the clock to say. */
 enum { SEEN = SL_BE_OPEN_MAX + 16 };
 
-/* What the handler was given. */
+/* Arguments of the handler's calls. */
 static struct {
 	unsigned calls, counts[SEEN], total;
 	struct sl_request_view *held[FAKE_IN];
@@ -315,7 +315,7 @@ TEST(an_id_that_comes_twice_ends_its_channel)
 
 	seen.hold = true;
 	fake_ask(liar, 5, "x");
-	fake_ask(other, 5, "x"); /* of another channel: another request */
+	fake_ask(other, 5, "x"); /* another channel: another request */
 	fake_settle(b);
 	ck_assert(!liar->closed && !other->closed);
 	fake_ask(liar, 5, "y");
@@ -443,7 +443,7 @@ TEST(a_silent_gateway_is_asked_and_then_given_up)
 	fake_free(there);
 }
 
-/* Whoever answers in between begins anew. */
+/* A reply in between starts the measurement again. */
 TEST(who_answers_in_between_begins_anew)
 {
 	const uint64_t sec = SL_NS_PER_SEC;

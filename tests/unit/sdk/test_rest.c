@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which channels a backend's pass looks at: not at one with a group whose requests take their time. What
- * comes, a reply, credit and room wake it.
+ * Channels that a backend's pass visits: not those in a poll group whose requests take long. Input,
+ * a reply, credit and room wake them.
  */
 #include "sdk_fake.h"
 #include "suite.h"
@@ -60,7 +60,7 @@ static void on_writable(void *arg, struct sl_request_view *rq)
 	told_writable++;
 }
 
-/* What rests is not polled, for however long. */
+/* A resting channel is not polled. */
 static void await_rest(void)
 {
 	for (unsigned i = 0; i < TURNS_MAX && !b->resting_cnt; i++)
@@ -145,7 +145,7 @@ TEST(who_waits_for_memory_is_told_of_it)
 	atomic_store(&b->full, true);
 	sl_backend_poll(b, 0);
 	ck_assert_uint_eq(told_writable, 0);
-	/* Who waits for other room does not wait for that. */
+	/* A request that waits for other room is not called for this one. */
 	atomic_store(&ch->blocked, true);
 	sl_backend_poll(b, 0);
 	ck_assert_uint_eq(told_writable, 1);

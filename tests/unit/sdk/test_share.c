@@ -68,7 +68,7 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-/* What was said last. */
+/* Returns the last status sent. */
 static enum sl_rpc_status last_status(const struct fake *f, uint64_t id)
 {
 	unsigned found = SL_RPC_COMPRESSED + 1;
@@ -88,7 +88,7 @@ static enum sl_rpc_status last_status(const struct fake *f, uint64_t id)
 	return found;
 }
 
-/* Whoever replies: half of it is left, and the next one may have half of that. */
+/* Half of the memory is left after each gateway, for any order of replies. */
 TEST_EACH(a_gateway_that_reads_nothing_leaves_room_for_others, 2)
 {
 	at_once = _i;
@@ -113,7 +113,9 @@ TEST_EACH(a_gateway_that_reads_nothing_leaves_room_for_others, 2)
 	ck_assert_uint_eq(taken, POT / LEN / 8);
 	for (uint64_t id = 1; id <= POT / LEN / 8; id++)
 		ck_assert_int_eq(last_status(other, id), SL_RPC_OK);
-	/* What it had not taken is there; the rest has ended, and itself has not. */
+	/*
+	 * The replies that it had not taken are sent; the rest has ended, and the channel has not.
+	 */
 	greedy->full = false;
 	for (unsigned i = 0; i < ASKED; i++)
 		sl_backend_poll(b, 0);
@@ -190,7 +192,7 @@ TEST(refusals_that_nobody_reads_end_their_link_only)
 
 		fake_ask_part(greedy, ++id, "\2\0\5\0x", 5, "", 0, 0, SL_CLASS_NORMAL);
 		memcpy(&e, greedy->in[greedy->in_cnt - 1].body, sizeof(e));
-		e.flags = SL_ENTRY_STREAM; /* of which the program knows nothing */
+		e.flags = SL_ENTRY_STREAM; /* unknown to the program */
 		memcpy(greedy->in[greedy->in_cnt - 1].body, &e, sizeof(e));
 		sl_backend_poll(b, 0);
 		ck_assert_uint_lt(b->reply_mem.used, b->reply_mem.limit * 7 / 8);
@@ -263,7 +265,7 @@ TEST(whose_client_has_stopped_for_longest_ends_first)
 	ck_assert(!greedy->closed);
 }
 
-/* Time in which nobody has looked for what they take is not theirs. */
+/* Time in which the backend did not look does not count as a stall. */
 TEST(who_was_not_looked_at_has_not_stopped)
 {
 	enum { SLOW = POT / LONG / 4 + 1 };
@@ -277,7 +279,7 @@ TEST(who_was_not_looked_at_has_not_stopped)
 	usleep(1100 * 1000);
 	fake_settle(b);
 	ck_assert_uint_eq(b->open_cnt, SLOW);
-	/* Nor has one that began while nobody looked, as an inline handler's may. */
+	/* Nor does a reply that began meanwhile, as an inline handler's may. */
 	first = (struct request *)held[0];
 	first->credit_ns += SL_NS_PER_SEC;
 	fake_settle(b);
@@ -290,7 +292,7 @@ TEST(who_was_not_looked_at_has_not_stopped)
 	ck_assert_uint_lt(b->open_cnt, SLOW);
 }
 
-/* What other threads hold, for whomever, keeps nobody from what ends a request. */
+/* Memory held by other threads does not block the end of a request. */
 TEST(an_end_needs_little)
 {
 	struct channel *ch;
@@ -308,7 +310,7 @@ TEST(an_end_needs_little)
 	atomic_store(&ch->foreign_used, 0);
 }
 
-/* Who wants little does not wait until there is much, for another one. */
+/* A small reply does not wait for the room of a large one. */
 TEST_EACH(the_least_that_is_wanted_counts, 2)
 {
 	struct sl_reply_args little = {.body = bytes, .body_len = 100, .more = true};

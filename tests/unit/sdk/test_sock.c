@@ -182,15 +182,15 @@ TEST(those_who_say_nothing_cost_no_call)
 
 static void is_down_at_the_backend(struct sl_sock *k)
 {
-	/* Of both, bytes and end, there is one event. */
+	/* Bytes and the end share one event. */
 	sk_stream_close(&k->s);
-	k->s.ssl = SSL_new(ends[0].ssl); /* for whoever closes it again */
+	k->s.ssl = SSL_new(ends[0].ssl); /* closed once more at the end */
 	for (unsigned i = 0; i < SETTLED && b->channel_cnt; i++)
 		tick_backend();
 	ck_assert_uint_eq(b->channel_cnt, 0);
 }
 
-/* The last words and the end are read together, and nobody asks again by and by. */
+/* The last bytes and the end are read together, without another event. */
 TEST(an_end_right_behind_other_bytes_is_noticed)
 {
 	static const struct sl_rpc_header ping = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PING,

@@ -12,7 +12,7 @@ enum {
 
 static struct sl_request_view *streams[512];
 static unsigned stream_cnt, told_writable;
-static bool pauses; /* whoever has a part */
+static bool pauses; /* the handler of parts */
 static struct sl_backend *b;
 static struct fake *f;
 static uint64_t sent[512];
@@ -90,7 +90,7 @@ static void part(uint64_t id)
 	sent[id] += COST;
 }
 
-/* What the gateway may still send of it. */
+/* Returns the stream credit that the gateway has left. */
 static uint64_t credit(uint64_t id)
 {
 	uint64_t given = SL_RPC_PART_WINDOW;
@@ -140,7 +140,7 @@ TEST(a_paused_stream_is_given_nothing)
 	say(1, 0, SL_ENTRY_STREAM);
 	part(1);
 	pauses = true;
-	part(1); /* with which half a window has been taken */
+	part(1); /* half a window is taken with this one */
 	fake_settle(b);
 	ck_assert_uint_lt(credit(1), SL_RPC_PART_WINDOW / 2);
 	sl_stream_resume(streams[0]);
@@ -148,7 +148,10 @@ TEST(a_paused_stream_is_given_nothing)
 	ck_assert_uint_gt(credit(1), SL_RPC_PART_WINDOW / 2);
 }
 
-/* Its client may have to send all of it before it reads the reply, and nobody is told of it any more. */
+/*
+ * The client may send all of the stream before it reads the reply; the handler is not called any
+ * more.
+ */
 TEST(behind_its_reply_a_stream_is_taken_and_not_kept)
 {
 	static const uint8_t bytes[2 * SL_RPC_STREAM_WINDOW];
@@ -197,13 +200,13 @@ TEST(a_message_without_bytes_counts_as_kept)
 {
 	pauses = true;
 	say(1, 0, SL_ENTRY_STREAM);
-	for (unsigned i = 0; i < 9; i++) /* of which one is told */
+	for (unsigned i = 0; i < 9; i++) /* one of them is reported */
 		say(1, 0, SL_ENTRY_PART);
 	ck_assert_uint_eq(((struct request *)streams[0])->in_kept, 8 * SL_RPC_MIN_COST);
 	sl_reply_error(streams[0], SL_RPC_CANCELLED);
 }
 
-/* Those that stand still have what there is: who comes with more is refused, and nobody else is lost. */
+/* Streams that stand still keep their memory: a further stream is refused, and no other is lost. */
 TEST(a_stream_for_which_there_is_no_memory_is_refused)
 {
 	enum { MANY = 128 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that get no reply: who learns it, how, and what of the replies of others. */
+/* Requests without a reply: how the gateway learns of them, and their effect on other replies. */
 #include "sdk_fake.h"
 #include "suite.h"
 
@@ -59,7 +59,7 @@ static void ask(struct fake *f, uint64_t id, uint8_t flags)
 	memcpy(entry, &e, sizeof(e));
 }
 
-/* What may have been carried out is repeated elsewhere only if that does no harm. */
+/* A request that may have been carried out is repeated elsewhere only if it is idempotent. */
 TEST_EACH(a_reply_without_memory_is_lost, 2)
 {
 	struct sl_backend *b = fake_backend(hold, NULL, 0);
@@ -95,7 +95,7 @@ TEST(at_the_end_what_a_handler_has_had_is_lost)
 	fake_free(f);
 }
 
-/* Of a request or a stream, whose client or gateway has gone: before its handler says another word. */
+/* Lent bytes come back before the handler's next call, if the client or gateway has gone. */
 TEST_EACH(what_was_lent_comes_back_when_nobody_waits, 4)
 {
 	static uint8_t bytes[2 * SL_RPC_INITIAL_WINDOW];

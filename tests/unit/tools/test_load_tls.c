@@ -99,7 +99,7 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-/* What the server has said, in pieces of `piece` bytes. */
+/* Passes the server's bytes to the client in pieces of `piece` bytes. */
 static void to_client(void)
 {
 	static uint8_t bytes[1 << 17];
@@ -197,7 +197,7 @@ TEST(a_long_request_is_several_records)
 	ck_assert_mem_eq(got, body, sizeof(body));
 }
 
-static unsigned updates; /* that the client has said */
+static unsigned updates; /* by the client */
 
 static void count_updates(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
 			  void *arg)

@@ -78,7 +78,7 @@ TEST(malformed_options_are_refused)
 	ck_assert_int_eq(PARSE(5, 42, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 			       0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
 			 SL_WIRE_OPTIONS);
-	/* What came before stays. */
+	/* Earlier options stay. */
 	ck_assert_int_eq(PARSE(2, 4, 1, 0, 0xfe, 0), SL_WIRE_OPTIONS);
 	ck_assert_uint_eq(o.mss, 256);
 }

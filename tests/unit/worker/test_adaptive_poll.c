@@ -62,7 +62,7 @@ TEST(polling_resumes_after_success)
 	ck_assert_uint_eq(polls(1000, 1), 1000);
 }
 
-/* What is learnt of one kind of idle times says nothing of another. */
+/* Each kind of idle time is learnt separately. */
 TEST(each_kind_is_learnt_apart)
 {
 	static const enum sl_adaptive_poll_for kinds[] = {SL_POLL_CLIENTS, SL_POLL_REPLIES,

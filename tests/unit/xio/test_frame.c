@@ -111,7 +111,7 @@ static void lend_twice(void *arg)
 	if (sl_umem_init(&u, SIZE, FRAMES) != 0)
 		_exit(0);
 	f = sl_frame_get(&u, SL_FRAME_HELD, 0);
-	sl_frame_check_lent(&u, arg, 1); /* nobody's frame */
+	sl_frame_check_lent(&u, arg, 1); /* outside of all frames */
 	sl_frame_check_lent(&u, f->data + 5, 1);
 	sl_frame_check_lent(&u, f->data + SIZE - 1, 1);
 	for (int i = 0; i < (*at == 4 ? 2 : *at); i++)

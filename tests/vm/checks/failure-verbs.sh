@@ -18,15 +18,15 @@ backend() {
 
 # $1: name of a metric, $2: labels of its sample.
 metric_of() { admin /metrics | sed -n "s/^$1{\(.*,\)\{0,1\}$2.*} //p" | head -n 1; }
-# Of the RDMA backend of pool $1.
+# The RDMA backend of pool $1.
 is_up() { [ "$(metric_of sluice_backend_up "pool=\"$1\",backend=\"far\"")" -eq 1 ]; }
 is_down() { [ "$(metric_of sluice_backend_up "pool=\"$1\",backend=\"far\"")" -eq 0 ]; }
 replies() { metric_of sluice_backend_replies_total 'pool="two",backend="far"'; }
 replied_since() { [ "$(replies)" -gt "$1" ]; }
 answers() { [ "$(cl curl -sf --max-time 5 -d "$1" "http://$V4:8080/$2")" = "$1" ]; }
 
-# Load on path $1, in the background; no request may take $2 seconds. A pause before each request leaves the emulated CPUs
-# something for the gateway's recovery and for who watches it.
+# Load on path $1, in the background; no request may take $2 seconds. A pause before each request leaves CPU time of the
+# emulation to the gateway's recovery and to this check.
 load() {
     echo 'function delay() return 20 end' > "$D/pause.lua"
     nsenter --net="/run/netns/$C" wrk -t1 -c8 -d600s --timeout "$2s" -s "$D/pause.lua" "http://$V4:8080/$1" \

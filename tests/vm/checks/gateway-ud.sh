@@ -56,7 +56,7 @@ after=$(grep -o "$forgotten [0-9]*" "$D/gw.log" | grep -o '[0-9]*$')
 check "in less than the 3 s of silence: after $after ms" [ "$after" -lt 3000 ]
 check "and answers" within 20 answers more
 
-# To begin with, until there is enough to do for a queue pair of its own.
+# The bootstrap endpoint, until there is enough to do for a queue pair.
 end_process "${pid_of[echo]}" 20
 : > "$D/backend.log"
 "$BUILD/echo" --listen "rdma://$rxe_server:7472,rdma+ud://$rxe_server:7472" --key-file "$D/key" >> "$D/backend.log" 2>&1 < /dev/null &

@@ -3,9 +3,9 @@
 # kernel: stable
 # timeout: 1500
 # lane: 2
-# The suite of tests/rpc over virtual connections, datagrams of one queue pair that all share, on a device, and what is to be
-# seen there only: what a thousand of them pin, a flood of datagrams beside other connections, a wire that loses, doubles and
-# reorders. Of the suite rpc-migrate.sh runs migrate, killed and full.
+# The suite of tests/rpc over virtual connections: datagrams of a queue pair that all share, on a device. Also what only a
+# device shows: memory pinned by a thousand of them, a flood beside other connections, a wire that loses, duplicates and
+# reorders. rpc-migrate.sh runs migrate, killed and full of the suite.
 set -euo pipefail
 # shellcheck source=../guest/rxe-lib.sh
 . tests/vm/guest/rxe-lib.sh

@@ -11,8 +11,8 @@ log=/tmp/zero-copy.log
 
 fail() { echo "zero-copy: $*"; cat "$log"; exit 1; }
 
-# Once an XDP program is attached, virtio-net adds a queue pair per CPU to send from, and the host's side spreads what it
-# sends over those as well: two queues become four, and a packet on one without a socket goes to the kernel.
+# Once an XDP program is attached, virtio-net adds a queue pair per CPU to send from. The host spreads its packets over
+# those as well. Two queues become four, and a packet on one without a socket goes to the kernel.
 ethtool -L eth0 combined 2
 "$program" eth0 4 7000 200 60 > "$log" 2>&1 &
 receiver=$!

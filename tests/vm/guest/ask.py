@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks over a few connections until SIGTERM, and says what came of it.
+"""Sends requests over a few connections until SIGTERM, and prints the results.
 
 usage: ask.py HOST:PORT PATH LIMIT SEEN
 
-One line for each status that came, as in "200 17", sorted; the file SEEN has each as soon as it has come once. A request
-that is not answered within LIMIT seconds counts as "hung", one whose connection ends first as "broken", one with another
-body than was sent as "wrong".
+Prints one line for each status, as in "200 17", sorted; the file SEEN has each as soon as it has come once. "hung": a
+request without an answer for LIMIT seconds; "broken": its connection ended first; "wrong": another body than was sent.
 """
 import collections
 import http.client

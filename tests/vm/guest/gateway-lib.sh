@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For checks of the whole gateway with a backend behind RDMA: source it after tests/netns/lib.sh and rxe-lib.sh.
+# Checks of the whole gateway with a backend behind RDMA source this after tests/netns/lib.sh and rxe-lib.sh.
 #
 #   client's namespace  <== veth, AF_XDP ==>  gateway on rxe1  <== RDMA ==>  echo on rxe0
 #
 # rxe knows the first namespace only, so the gateway stays there.
 
-export RUN_AS=root # whose keys the backends and the gateway share
+export RUN_AS=root # the backends and the gateway share its keys
 
 gw() { "$@"; }
 

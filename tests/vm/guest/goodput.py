@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole downloads, timed: goodput.py serve PORT BYTES | goodput.py fetch HOST PORT BYTES BODY_BYTES
 
-serve answers each request with that many bytes from the kernel's TCP. fetch posts BODY_BYTES to /echo, reads BYTES and
-prints Mbit/s from the first byte of the reply to the last. Each opens and closes a connection of its own."""
+serve: answers each request with that many bytes from the kernel's TCP.
+
+fetch: posts BODY_BYTES to /echo, reads BYTES and prints Mbit/s from the first byte of the reply to the last. Each
+opens and closes a connection of its own."""
 import os
 import socket
 import sys

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For checks of a gateway behind a path that delays and loses: source it.
+# Checks of a gateway behind a path with delay and loss source this.
 #
-#   gateway, in $path_gw --veth-- bridge --veth-- client, in $path_cl      netem on both ports of the bridge: what AF_XDP sends
-#                                                                          passes the queueing discipline of its own device by
+#   gateway, in $path_gw --veth-- bridge --veth-- client, in $path_cl      netem on both ports of the bridge: AF_XDP bypasses
+#                                                                          the queueing discipline of its own device
 
 path_gw=path-gw path_cl=path-cl path_mid=path-mid
 pids=()
@@ -35,7 +35,7 @@ path_end() {
 # $1: the gateway's address, $2: the client's.
 path_up() {
     trap path_down EXIT
-    # What the machine does without is built in on others.
+    # Modules that this machine lacks are built in on others.
     modprobe -a sch_netem bridge veth tcp_cubic 2> /dev/null || true
     ip netns add $path_mid
     ip -n $path_mid link add br0 type bridge mcast_snooping 0

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For checks that run programs of tests/rpc in the guest, over the devices of rxe-up.sh: source it.
+# Checks that run programs of tests/rpc in the guest, over the devices of rxe-up.sh, source this.
 
 rpc_key=$(mktemp)
 head -c 32 /dev/urandom | base64 > "$rpc_key"

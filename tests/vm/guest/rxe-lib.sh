@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For scripts in the guest that use the devices of rxe-up.sh: source it.
+# Scripts in the guest that use the devices of rxe-up.sh source this.
 
 # The server's address is on rxe0, the client's on rxe1.
 rxe_server=10.77.0.1
 rxe_client=10.77.0.2
-# Of a second way, if RXE_WAYS is 2: on rxe2, and on rxe3.
+# The second pair of devices, if RXE_WAYS is 2: rxe2 and rxe3.
 # shellcheck disable=SC2034  # used by rxe-up.sh and checks
 rxe_server2=10.77.1.1 rxe_client2=10.77.1.2
 # Routing table of the wires between them.
@@ -32,9 +32,9 @@ rxe_mend() {
     tc qdisc delete dev sl-rxe1 root
 }
 
-# Takes the ports of rxe0 and rxe1 down, which devices tell of, and up again; for RXE_WAYS=2. They lose their carrier, by the
-# switch's ends: an interface that is taken down itself lets no device send, and soft-RoCE gives up a queue pair that is to,
-# the connection manager's as well; after that no connection can be made any more (seen with Linux 6.1).
+# Takes the ports of rxe0 and rxe1 down, which the devices report, and up again; for RXE_WAYS=2. The switch takes their carrier
+# away. Taking the interface itself down would stop all sending, and soft-RoCE would give up queue pairs, also the connection
+# manager's: no connection could be made any more (seen with Linux 6.1).
 rxe_port_down() { ip link set sl-switch0 down; ip link set sl-switch1 down; }
 rxe_port_up() { ip link set sl-switch0 up; ip link set sl-switch1 up; }
 

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # In the guest: makes two RDMA devices (soft-RoCE) joined by a wire, proves that reliable connections work over it, and
-# prints what they have.
+# prints their properties.
 #
 #   rxe0 on sl-rxe0, $rxe_server  <== veth ==>  sl-rxe1, $rxe_client, on rxe1
 #
-# rxe knows no namespaces in these kernels, so both ends live in one, and routing rules make what goes from one address to
-# the other cross the veth: netem on it delays or loses packets. (One device would talk to itself
-# inside the driver.) That holds for TCP and whatever else uses the two addresses.
+# rxe knows no namespaces in these kernels, so both ends live in one. Routing rules make packets from one address to the
+# other cross the veth, where netem can delay or drop them. (One device would talk to itself inside the driver.) All
+# traffic between the two addresses takes this way, TCP as well.
 #   RXE_MTU   MTU of the veth; the RDMA MTU is the largest power of two that fits   [4200, so 4096]
 #   RXE_WAYS  2: two devices more, rxe2 and rxe3, and a wire of theirs; and in the first one a switch, for rxe_port_down   [1]
 set -euo pipefail
@@ -21,7 +21,7 @@ ways=${RXE_WAYS:-1}
 make_end() {
     # Without IPv6: its address would take the first GID slots, or not, depending on timing.
     sysctl -qw "net.ipv6.conf.$1.disable_ipv6=1"
-    # What arrives here comes from an address of this same host.
+    # Packets that arrive here have a source address of this same host.
     sysctl -qw "net.ipv4.conf.$1.accept_local=1" "net.ipv4.conf.$1.rp_filter=0"
     ip address add "$2/32" dev "$1"
     ip link set "$1" up
