@@ -230,7 +230,7 @@ TEST_EACH(of_a_stream_each_message_says_so, 2 * endpoint_cnt())
 }
 
 /* Others go on: the refused one is over, and its backend is told once if it had it. */
-TEST_EACH(who_takes_none_sees_none, 2 * endpoint_cnt())
+TEST_EACH(a_backend_without_support_sees_no_compressed_message, 2 * endpoint_cnt())
 {
 	struct backend_proc p = begin(_i, false);
 	struct call unary, stream, other;

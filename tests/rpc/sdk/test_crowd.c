@@ -107,7 +107,7 @@ static void close_down_to(struct gateway *g, unsigned *cnt, unsigned to)
 	gw_until(g, g->downs == gone);
 }
 
-TEST_EACH(a_thousand_pin_what_a_few_do, endpoint_cnt())
+TEST_EACH(a_thousand_connections_pin_as_much_as_a_few, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	bool device = getenv("SL_RPC_KEY_FILE") != NULL;

@@ -726,7 +726,7 @@ static void (*const of_datagrams[])(struct liar *l) = {
 
 SUITE_TIMEOUT(4 * harness_timeout_s())
 
-TEST_EACH(who_lies_about_datagrams_ends_its_channel, endpoint_cnt() * SL_ARRAY_LEN(of_datagrams))
+TEST_EACH(lies_about_datagrams_end_the_channel, endpoint_cnt() * SL_ARRAY_LEN(of_datagrams))
 {
 	const char *ep = endpoint_of(_i / (int)SL_ARRAY_LEN(of_datagrams));
 
@@ -845,7 +845,7 @@ static const struct {
 
 SUITE_TIMEOUT(4 * harness_timeout_s())
 
-TEST_EACH(who_says_go_on_too_often_ends_its_channel, endpoint_cnt() * SL_ARRAY_LEN(of_streams))
+TEST_EACH(too_many_go_ons_end_the_channel, endpoint_cnt() * SL_ARRAY_LEN(of_streams))
 {
 	const char *ep = endpoint_of(_i / (int)SL_ARRAY_LEN(of_streams));
 	unsigned k = (unsigned)_i % SL_ARRAY_LEN(of_streams), failed = 0;

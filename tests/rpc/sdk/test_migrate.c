@@ -358,7 +358,7 @@ static unsigned sleep_through_move(struct side *s)
 }
 
 /* No step of a move waits for anything but what makes it possible. */
-TEST_EACH(who_sleeps_is_woken_for_each_step, PAIRS)
+TEST_EACH(a_sleeping_end_is_woken_for_each_step, PAIRS)
 {
 	enum { SLEEPY_MOVES = 20, TURNS = 60 };
 	const struct pair *pair = pair_of(_i);
@@ -646,7 +646,7 @@ TEST_EACH(a_gateway_that_goes_on_unmet_loses_the_link, endpoint_cnt())
 }
 
 /* Behind MIGRATE nothing may come by the old one, nor a second one by the new. */
-TEST_EACH(what_comes_behind_the_last_message_ends_the_link, endpoint_cnt() * 2)
+TEST_EACH(a_message_behind_the_last_one_ends_the_link, endpoint_cnt() * 2)
 {
 	struct liar l;
 	struct sl_transport *t = liar_open(&l, _i / 2), *next;

@@ -134,7 +134,7 @@ static bool go_down_and_up(struct gateway *g)
 	return true;
 }
 
-TEST_EACH(what_waits_for_a_port_is_carried_out_once, endpoint_cnt())
+TEST_EACH(requests_that_wait_for_a_port_are_carried_out_once, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p;

@@ -185,7 +185,7 @@ static void await_heard(struct gateway *g, const char *what)
 }
 
 /* Where none is agreed to that is an error, and the request goes on: its coroutine hears what follows. */
-TEST(who_agrees_to_no_upgrades_still_hears_of_the_request)
+TEST(a_program_without_upgrades_still_hears_of_the_request)
 {
 	const char *ep = endpoint_of(0);
 	struct backend_proc p = start(ep, false);

@@ -35,7 +35,7 @@ static void open_links(struct gateway *g, const char *ep, struct sl_rpc_channel 
 	}
 }
 
-TEST_EACH(who_rests_is_woken_by_what_comes, endpoint_cnt())
+TEST_EACH(a_resting_connection_is_woken_by_input, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
@@ -75,7 +75,7 @@ TEST_EACH(who_rests_is_told_of_the_end, endpoint_cnt())
 }
 
 /* A gateway whose thread stands still answers nothing, and its links are given up. */
-TEST_EACH(who_rests_and_has_gone_is_missed, endpoint_cnt())
+TEST_EACH(a_resting_peer_that_has_gone_is_noticed, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p;

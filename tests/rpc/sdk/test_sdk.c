@@ -192,7 +192,7 @@ TEST_EACH(two_gateways_make_one_batch, endpoint_cnt())
 
 /* --- budget and cancellation --- */
 
-TEST_EACH(what_is_late_is_not_begun, endpoint_cnt())
+TEST_EACH(a_late_request_is_not_begun, endpoint_cnt())
 {
 	static struct call first, second, late, timed_out;
 	const char *ep = endpoint_of(_i);
@@ -406,7 +406,7 @@ TEST_EACH(a_backend_may_be_started_again, endpoint_cnt())
 }
 
 /* SIGTERM: what was sent is answered, then the channel ends in order. */
-TEST_EACH(what_was_sent_is_answered_before_the_end, endpoint_cnt())
+TEST_EACH(sent_requests_are_answered_before_the_end, endpoint_cnt())
 {
 	static struct call first, calls[N];
 	const char *ep = endpoint_of(_i);

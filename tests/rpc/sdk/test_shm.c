@@ -187,7 +187,7 @@ static unsigned fd_cnt(pid_t pid)
 }
 
 /* Connections that say nothing, or nonsense, do not keep others out, and leave nothing behind. */
-TEST(silent_and_garbled_peers_keep_nobody_out)
+TEST(silent_and_garbled_peers_do_not_block_others)
 {
 	struct backend_proc p = start_echo();
 	int sock[60];

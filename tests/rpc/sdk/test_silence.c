@@ -45,7 +45,7 @@ static void send_one(struct gateway *g, struct call *c, uint32_t budget_us)
 }
 
 /* Requests are under way, or the link rests. */
-TEST_EACH(who_has_started_again_is_found_out, endpoint_cnt() * 2)
+TEST_EACH(a_restarted_backend_is_found_out, endpoint_cnt() * 2)
 {
 	struct sl_rpc_config cfg;
 	struct sl_backend_options opt = {.listen = endpoint_of(_i / 2), .handle = echo};
@@ -102,7 +102,7 @@ static void compute(void *arg, struct sl_batch *batch)
 }
 
 /* Its request is waited for, or (odd) has been given up before. */
-TEST_EACH(who_computes_is_waited_for, endpoint_cnt() * 2)
+TEST_EACH(a_computing_backend_is_waited_for, endpoint_cnt() * 2)
 {
 	const char *endpoint = endpoint_of(_i / 2);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){

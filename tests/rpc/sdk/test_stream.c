@@ -306,7 +306,7 @@ TEST_EACH(an_end_has_trailers, endpoint_cnt())
 }
 
 /* It is told before anything of the reply, once; and only if it expects that. */
-TEST_EACH(who_expects_is_told_to_go_on, 2 * endpoint_cnt())
+TEST_EACH(a_stream_with_expect_gets_its_go_on, 2 * endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i / 2);
 	struct backend_proc p = start(ep, false, _i & 1);

@@ -194,7 +194,7 @@ static const struct {
 };
 
 /* Each is ended, those that could become something when their time is over, and others are served. */
-TEST_EACH(who_says_nonsense_is_ended, SL_ARRAY_LEN(firsts))
+TEST_EACH(a_peer_that_sends_garbage_is_dropped, SL_ARRAY_LEN(firsts))
 {
 	struct backend_proc p = start_echo();
 	int sock;
@@ -359,7 +359,7 @@ TEST(a_message_longer_than_any_ends_the_connection)
 }
 
 /* Keys that change all the time, each change to be answered, cost others nothing. */
-TEST(key_updates_without_end_keep_nobody_out)
+TEST(endless_key_updates_do_not_block_others)
 {
 	struct backend_proc p = start_echo();
 	struct sk_stream s;
@@ -473,7 +473,7 @@ TEST(half_a_reply_is_no_reply)
 /* --- what the kernel is given --- */
 
 /* The peer does not read: what waits where urgent messages cannot overtake it is bounded. */
-TEST(the_kernel_gets_little_of_what_nobody_reads)
+TEST(the_kernel_gets_few_bytes_that_are_not_read)
 {
 	enum { BIG = 32 << 20, BOUND = 1 << 20 };
 	struct backend_proc p = start_echo();

@@ -110,7 +110,7 @@ static struct sl_psk other_than(const struct sl_psk *key)
 }
 
 /* A proof holds for exactly what was said, in its role, with its key. */
-TEST_EACH(a_proof_holds_for_exactly_what_was_said, 4)
+TEST_EACH(a_proof_covers_exactly_its_message, 4)
 {
 	struct sl_psk key = sl_psk_of("0123456789abcdef", 16), other = other_than(&key);
 	struct cm_transcript talk;
@@ -453,7 +453,7 @@ static void go_on(struct raw *raw, const struct sl_psk *key)
  * However many peers connect, a wireup that has begun completes: beside peers without the key, and
  * beside those over the limit.
  */
-TEST_EACH(who_has_begun_gets_done_however_many_knock, rdma_cnt())
+TEST_EACH(handshakes_complete_despite_a_crowd_of_others, rdma_cnt())
 {
 	/* All within the time that a backend gives the first, on slow machines too. */
 	enum { STRANGERS = 4, TOO_MANY = 40 };
@@ -1077,7 +1077,7 @@ static struct sl_transport *dial_whole(const char *ep)
  * A peer that uses its window gets a larger one, early or late; a peer that does not, or no longer,
  * gets the smallest.
  */
-TEST_EACH(windows_go_to_whom_uses_them, rdma_cnt())
+TEST_EACH(windows_go_to_connections_that_use_them, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
@@ -1215,7 +1215,7 @@ enum { UNTOLD_MS = 3500 };
  * The connection manager makes the first connection of two processes only, and has no part in how
  * long the others live; with the last of them its own ends, and the next is made by it again.
  */
-TEST_EACH(who_is_met_is_joined_by_datagrams, rdma_cnt())
+TEST_EACH(a_known_peer_is_joined_by_datagrams, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
@@ -1285,7 +1285,7 @@ TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
  * Anybody can have the connection manager say that the other process has died: those that it has not made
  * go on.
  */
-TEST_EACH(who_is_said_to_have_died_and_lives_goes_on, rdma_cnt())
+TEST_EACH(a_peer_that_is_wrongly_reported_dead_goes_on, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
@@ -1329,7 +1329,7 @@ TEST_EACH(a_killed_process_is_missed_by_all_its_connections, rdma_cnt())
 	}
 }
 
-TEST_EACH(who_was_met_and_has_started_again_is_met_again, rdma_cnt())
+TEST_EACH(a_restarted_peer_is_met_again, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);

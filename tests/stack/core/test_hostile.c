@@ -164,7 +164,7 @@ static uint8_t colliding_hosts(uint8_t *other)
 	ck_abort_msg("no two hosts collide under this key");
 }
 
-TEST(what_one_address_has_of_http2_is_not_counted_to_another)
+TEST(http2_memory_of_one_address_is_not_counted_to_another)
 {
 	static const uint8_t key[16] = "a key of no-one";
 	struct peer *good;
@@ -565,7 +565,7 @@ TEST(a_newcomer_may_connect_when_bodies_may_not)
 	stop();
 }
 
-TEST(the_last_exchanges_are_for_what_the_gateway_answers_itself)
+TEST(the_last_exchanges_are_for_replies_of_the_gateway_itself)
 {
 	void *taken[64];
 	struct peer *p;

@@ -243,7 +243,7 @@ static bool readable(int fd)
 }
 
 /* Datagrams have no owner: an error about the size of one comes to all workers, once. */
-TEST(errors_about_datagrams_reach_everybody)
+TEST(errors_about_datagrams_reach_all_workers)
 {
 	uint8_t payload[32] = {0};
 	struct pair s;

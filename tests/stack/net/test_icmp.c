@@ -125,7 +125,7 @@ static void damage_quote(const struct icmp_case *c, size_t off, uint8_t value, c
 	malformed(&p, what);
 }
 
-TEST_EACH(what_quotes_no_packet_of_ours_is_malformed, 2)
+TEST_EACH(an_error_that_quotes_no_packet_of_ours_is_malformed, 2)
 {
 	const struct icmp_case *c = &too_big[_i];
 	bool v4 = c->family == 4;

@@ -83,7 +83,7 @@ TEST_EACH(a_reply_goes_back_the_way_it_came, 6)
 	bed_end(&b);
 }
 
-TEST(what_the_ring_does_not_take_stays_in_order)
+TEST(frames_that_the_ring_does_not_take_stay_in_order)
 {
 	struct bed b;
 
@@ -102,7 +102,7 @@ TEST(what_the_ring_does_not_take_stays_in_order)
 	bed_end(&b);
 }
 
-TEST(a_full_ring_refuses_and_says_who_owns_the_frame)
+TEST(a_full_ring_refuses_and_tells_the_owner_of_the_frame)
 {
 	struct sl_frame *retained;
 	struct bed b;
@@ -151,7 +151,7 @@ TEST(a_retained_frame_outlives_its_transmission)
 }
 
 /* Pending frames are freed at the end; a retained frame stays its owner's. */
-TEST(fini_frees_what_is_pending)
+TEST(fini_frees_pending_frames)
 {
 	uint32_t census[SL_FRAME_STATE_CNT];
 	struct bed b;

@@ -108,7 +108,7 @@ TEST(close_throws_bytes_away)
 }
 
 /* Up to a limit: so many may be on their way before their sender has read what it was told last. */
-TEST(what_is_thrown_away_after_a_close_has_a_limit)
+TEST(bytes_discarded_after_a_close_have_a_limit)
 {
 	reconfigure(bed.cfg.discard_max = 2500);
 	open_plain();
@@ -287,7 +287,7 @@ TEST(bytes_refute_a_fin_that_came_with_others)
 	ck_assert_uint_eq(bed.app.fins, 0);
 }
 
-TEST(fin_within_what_follows_it_is_a_lie)
+TEST(fin_before_later_bytes_is_a_lie)
 {
 	open_plain();
 	in(.seq = 151, .ack = 1, .len = 100);
@@ -591,7 +591,7 @@ TEST(challenges_in_time_wait_are_limited)
 	ck_assert_uint_eq(drops(SL_DROP_CHALLENGE_LIMIT), 594);
 }
 
-TEST(ack_of_what_was_never_sent)
+TEST(ack_of_unsent_bytes)
 {
 	open_plain();
 	in(.seq = 1, .ack = 500, .len = 10);
@@ -727,7 +727,7 @@ TEST(user_timeout_ends_it)
 	ck_assert_uint_eq(stats().timeouts, 1);
 }
 
-TEST(destroy_frees_whatever_is_open)
+TEST(destroy_frees_open_connections)
 {
 	open_sack();
 	bed.app.appetite = 0;

@@ -384,7 +384,7 @@ TEST(application_closes_within_data)
 }
 
 /* The application takes a part of the first frame; the rest and the next frame are dropped. */
-TEST_EACH(application_ends_it_within_what_was_queued, 2)
+TEST_EACH(application_ends_the_connection_within_queued_bytes, 2)
 {
 	open_plain();
 	bed.app.appetite = 0;

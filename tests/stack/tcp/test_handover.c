@@ -135,7 +135,7 @@ TEST(time_wait_still_belongs_to_its_worker)
 	ck_assert_uint_eq(sl_fake_sent_cnt(&other.port), 0);
 }
 
-TEST(nobodys_segment_gets_its_rst)
+TEST(a_segment_without_a_connection_gets_its_rst)
 {
 	open_plain();
 	in(.flags = R, .seq = 1);

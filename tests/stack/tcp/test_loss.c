@@ -62,7 +62,7 @@ TEST(timeout_backs_off_and_is_forgiven)
 	ck_assert_uint_eq(stats().rto_fired, 2);
 }
 
-TEST(timestamps_settle_what_was_acknowledged)
+TEST(timestamps_tell_which_transmission_was_acknowledged)
 {
 	open_full();
 	app_sends(1, 100);
@@ -111,7 +111,7 @@ TEST(three_duplicates_without_sack)
 }
 
 /* A receiver cannot have more out of order than there is behind the first. */
-TEST(duplicates_beyond_what_is_in_flight_stand_for_nothing)
+TEST(duplicates_beyond_the_flight_mean_nothing)
 {
 	open_plain();
 	ten_in_flight();

@@ -29,7 +29,7 @@ TEST(a_server_that_does_not_become_slower_gets_more)
 	ck_assert_uint_eq(agent_concurrency_limit_now(&l), AGENT_CONCURRENCY_MAX);
 }
 
-TEST(what_is_not_used_is_not_raised)
+TEST(an_unused_limit_is_not_raised)
 {
 	agent_concurrency_limit_init(&l, 0);
 	serve(20000, 100000, 5, 3);
@@ -37,7 +37,7 @@ TEST(what_is_not_used_is_not_raised)
 }
 
 /* It settles above what keeps all cores busy, and far below the end of the scale. */
-TEST(a_server_that_queues_gets_about_what_it_can_do)
+TEST(a_server_that_queues_gets_about_its_capacity)
 {
 	agent_concurrency_limit_init(&l, 0);
 	serve(3000, 32, 5, 100000);
@@ -45,7 +45,7 @@ TEST(a_server_that_queues_gets_about_what_it_can_do)
 	ck_assert_uint_le(agent_concurrency_limit_now(&l), 160);
 }
 
-TEST(one_that_becomes_slower_gets_less_and_then_more_again)
+TEST(a_slower_server_gets_less_and_later_more_again)
 {
 	unsigned before;
 

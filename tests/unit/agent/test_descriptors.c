@@ -145,7 +145,7 @@ static bool last_is_answered(void)
 }
 
 /* Those for which there is none wait, what has begun goes on, and gateways find descriptors. */
-TEST(who_finds_none_waits_for_one)
+TEST(a_call_without_a_connection_waits_for_one)
 {
 	int spare[SURE];
 

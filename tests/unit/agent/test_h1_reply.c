@@ -95,7 +95,7 @@ static const struct {
 #undef BAD
 };
 
-TEST(what_can_be_read_in_two_ways_is_refused)
+TEST(an_ambiguous_reply_is_refused)
 {
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		ck_assert_msg(parse(refused[i].bytes, refused[i].len, false) == -1,
@@ -105,7 +105,7 @@ TEST(what_can_be_read_in_two_ways_is_refused)
 }
 
 /* A prefix of what is refused is refused or incomplete, never taken. */
-TEST(no_prefix_of_what_is_refused_is_taken)
+TEST(no_prefix_of_a_refused_reply_is_taken)
 {
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		for (size_t len = 0; len < refused[i].len; len++)
@@ -156,7 +156,7 @@ static const struct {
 	 false, true, 1, 4},
 };
 
-TEST(what_is_taken_is_framed_as_rfc_9112_says)
+TEST(an_accepted_reply_is_framed_as_rfc_9112_says)
 {
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
 		size_t len = strlen(taken[i].bytes);
@@ -174,7 +174,7 @@ TEST(what_is_taken_is_framed_as_rfc_9112_says)
 	}
 }
 
-TEST(the_reason_is_what_follows_the_status)
+TEST(the_reason_follows_the_status)
 {
 	static const char bytes[] = "HTTP/1.1 404 Nothing \344 here \r\n\r\n";
 

@@ -257,7 +257,7 @@ TEST(a_client_that_does_not_read_stops_its_server)
 }
 
 /* Bytes that wait for a client count in the agent's budget for bodies, until they leave. */
-TEST(what_waits_of_a_reply_is_counted)
+TEST(waiting_bytes_of_a_reply_are_counted)
 {
 	enum { LEN = 20000 };
 	struct bed_request *r = ask(false);

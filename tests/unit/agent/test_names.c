@@ -63,7 +63,7 @@ TEST(a_name_is_answered_once_however_often_it_was_asked)
 }
 
 /* The thread may be at it, or have answered already. */
-TEST(what_is_forgotten_is_not_answered)
+TEST(a_forgotten_question_is_not_answered)
 {
 	struct agent_query q[3] = {
 		{.host = "127.0.0.1"}, {.host = "127.0.0.2"}, {.host = "127.0.0.3"}};

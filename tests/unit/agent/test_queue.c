@@ -118,7 +118,7 @@ TEST_EACH(an_address_with_all_places_stops_no_other, 2)
 }
 
 /* An address with more than half does not get the places that become free. */
-TEST(places_that_get_free_are_for_those_that_have_fewer)
+TEST(places_that_become_free_are_for_addresses_with_fewer)
 {
 	struct agent_call *held[32], *call;
 

@@ -37,7 +37,7 @@ TEST(the_client_s_host_is_kept)
 	ck_assert(sl_span_eq(made.authority, sl_span_str("client.example")));
 }
 
-TEST(one_that_is_set_stands_in_its_place)
+TEST(a_configured_host_replaces_the_clients)
 {
 	ck_assert(make("client.example", &the_name));
 	ck_assert(sl_span_eq(made.authority, sl_span_str("site.example:8")));

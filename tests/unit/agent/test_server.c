@@ -77,7 +77,7 @@ static void all_answered(void)
 }
 
 /* Whether they come whole or as streams. */
-TEST_EACH(what_is_urgent_overtakes_what_is_not, 2)
+TEST_EACH(urgent_calls_overtake_others, 2)
 {
 	ask(SL_CLASS_BULK, "first", false); /* occupies the server */
 	bed_server_accept();
@@ -98,7 +98,7 @@ TEST_EACH(what_is_urgent_overtakes_what_is_not, 2)
 }
 
 /* One in sixteen is of the least urgent class that waits. */
-TEST(what_is_urgent_keeps_nobody_for_ever)
+TEST(urgent_calls_starve_no_others)
 {
 	unsigned before = 0;
 
@@ -116,7 +116,7 @@ TEST(what_is_urgent_keeps_nobody_for_ever)
 }
 
 /* A cancelled request that waits never reaches the server. */
-TEST_EACH(one_that_waits_and_is_cancelled_does_not_go, 2)
+TEST_EACH(a_waiting_call_that_is_cancelled_is_not_sent, 2)
 {
 	ask(SL_CLASS_NORMAL, "first", false);
 	bed_server_accept();
@@ -145,7 +145,7 @@ static void lose(const char *path)
 }
 
 /* Its server may be dying: the call is sent a third time after a while, and delays no other. */
-TEST(one_that_was_lost_twice_rests)
+TEST(a_call_that_was_lost_twice_rests)
 {
 	uint64_t lost;
 
@@ -175,7 +175,7 @@ TEST(one_that_was_lost_twice_rests)
 /*
  * A call that is cancelled meanwhile is not sent again; a server that ends takes its calls along.
  */
-TEST(one_that_rests_may_leave)
+TEST(a_resting_call_may_leave)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		ask(SL_CLASS_NORMAL, "again", false);
@@ -190,7 +190,7 @@ TEST(one_that_rests_may_leave)
 }
 
 /* A reload takes it away, the next one brings it back: until it has gone its endpoint is taken. */
-TEST(one_that_is_brought_back_before_it_has_gone_stays)
+TEST(a_call_brought_back_before_it_has_gone_stays)
 {
 	struct sl_agent_options again = {
 		.listen = "x", .to = "http://127.0.0.1:9", .concurrency = 1};
@@ -236,7 +236,7 @@ static void listen_again(void)
 }
 
 /* Its agent does not wait for it: others of the pool may be up, and the gateway waits if none is. */
-TEST(what_waits_for_a_server_that_is_not_there_is_refused_at_once)
+TEST(calls_for_an_absent_server_are_refused_at_once)
 {
 	uint64_t begun;
 
@@ -258,7 +258,7 @@ TEST(what_waits_for_a_server_that_is_not_there_is_refused_at_once)
 }
 
 /* The gateway may repeat it, but not as often as what no server has seen. */
-TEST(what_a_server_has_read_before_it_went_is_not_refused_as_new)
+TEST(a_call_that_a_lost_server_has_read_is_not_refused_as_new)
 {
 	ask(SL_CLASS_NORMAL, "again", false);
 	asked[0]->view->idempotent = true;

@@ -70,7 +70,7 @@ TEST(indices_wrap_at_32_bits)
 	sl_ring_free(r);
 }
 
-TEST(a_ring_of_pointers_gives_back_what_was_put)
+TEST(a_ring_of_pointers_gives_back_the_same_pointers)
 {
 	struct sl_mpsc *q = sl_mpsc_new(2);
 	int x;

@@ -60,7 +60,7 @@ static void change(unsigned i, unsigned how)
 	}
 }
 
-TEST(zones_hold_whatever_comes_and_goes)
+TEST(zones_are_right_as_backends_come_and_go)
 {
 	struct sl_prng rng;
 

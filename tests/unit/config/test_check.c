@@ -85,7 +85,7 @@ static const struct {
 	{"drop_header = {\"\"}", false},
 };
 
-TEST_EACH(header_rules_name_what_is_not_the_gateways_own, SL_ARRAY_LEN(rules))
+TEST_EACH(header_rules_must_not_name_the_gateways_own_fields, SL_ARRAY_LEN(rules))
 {
 	char text[256];
 	struct sl_err err = SL_ERR(512);

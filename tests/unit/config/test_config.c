@@ -307,7 +307,7 @@ TEST(names_the_admin_socket)
 	}
 }
 
-TEST(what_is_left_out_has_its_default)
+TEST(omitted_keys_have_their_defaults)
 {
 	struct sl_config *c = parse_ok("");
 
@@ -612,7 +612,7 @@ static const struct {
 	{"user += a", "t.conf:1: found user += ...; allowed: ="},
 };
 
-TEST_EACH(tells_what_is_wrong, SL_ARRAY_LEN(wrong))
+TEST_EACH(mistakes_are_told, SL_ARRAY_LEN(wrong))
 {
 	struct sl_config *c;
 
@@ -809,7 +809,7 @@ static void collect(void *arg, const char *key)
 	strcat(strcat(arg, key), ";");
 }
 
-TEST(tells_what_has_changed)
+TEST(changes_are_told)
 {
 	static const char before[] =
 		"log_level = info workers { count = 2 } "
@@ -831,7 +831,7 @@ TEST(tells_what_has_changed)
 	sl_config_free(again);
 }
 
-TEST(tells_what_needs_a_restart)
+TEST(changes_that_need_a_restart_are_told)
 {
 	struct sl_config *a = parse_ok("workers { count = 2 } interface e { } log_level = warn");
 	struct sl_config *b =
@@ -923,7 +923,7 @@ TEST(listeners_at_any_address_count_twice)
 	free(text);
 }
 
-TEST(what_needs_a_restart_stays)
+TEST(values_that_need_a_restart_stay)
 {
 	struct sl_config *a =
 		parse_ok("limits { max_connections = 100 max_exchanges = 50 max_head = 4k "

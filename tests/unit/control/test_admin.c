@@ -289,7 +289,7 @@ TEST(a_group_and_an_owner_that_operate)
 }
 
 /* Only users that may read all that the gateway can see the contents of the file. */
-TEST(a_mistake_is_not_told_to_everybody)
+TEST(a_mistake_is_not_told_to_all_users)
 {
 	enum { BIN = 2 };
 	struct runner r = {0};

@@ -292,7 +292,7 @@ TEST(long_texts_are_cut)
 }
 
 /* The ring is not read: requests are answered as before, and lost records are counted. */
-TEST(records_for_which_there_is_no_room_are_counted)
+TEST(records_without_room_are_counted)
 {
 	const unsigned more = 10;
 	unsigned n, taken = 0;

@@ -17,7 +17,7 @@ static void free_again(void)
 	sl_h2_free(&one, twice);
 }
 
-TEST(an_object_of_http2_that_is_freed_twice_is_nobody_s)
+TEST(an_object_of_http2_that_is_freed_twice_is_not_reused)
 {
 	void *a, *b;
 

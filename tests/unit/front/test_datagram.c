@@ -194,7 +194,7 @@ TEST(answered_requests_make_room_the_oldest_first)
 }
 
 /* Against a plain list, with everything colliding that can. */
-TEST(what_was_seen_agrees_with_a_plain_list)
+TEST(duplicate_detection_agrees_with_a_plain_list)
 {
 	enum { KEYS = 12 };
 	int state[KEYS] = {0}; /* 0 unknown, 1 pending, 2 answered */

@@ -140,7 +140,7 @@ TEST(cut_replies_leave_whole)
 	ck_reply(1, SL_DATAGRAM_OK, "hello world");
 }
 
-TEST(what_does_not_fit_is_told)
+TEST(a_reply_that_does_not_fit_is_told)
 {
 	struct sl_reply r = {.status = 200, .body_len = SL_LEN_UNKNOWN};
 

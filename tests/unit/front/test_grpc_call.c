@@ -104,7 +104,7 @@ TEST(each_health_check_has_its_answer)
 	}
 }
 
-TEST(what_the_gateway_does_not_offer_goes_to_the_routes)
+TEST(services_of_others_go_to_the_routes)
 {
 	const struct sl_descriptors *d = m->env.descriptors;
 
@@ -412,7 +412,7 @@ TEST(reflection_gives_the_host_back)
 	ck_sound();
 }
 
-TEST(reflection_refuses_what_is_malformed)
+TEST(reflection_refuses_malformed_requests)
 {
 	open_conn();
 	call(1, REFLECT);
@@ -473,7 +473,7 @@ TEST(questions_that_come_ahead_are_answered_in_order)
 	ck_sound();
 }
 
-TEST(who_asks_too_far_ahead_is_refused)
+TEST(a_client_that_asks_too_far_ahead_is_refused)
 {
 	static const uint8_t junk[8000];
 	unsigned n = 0;

@@ -45,7 +45,7 @@ TEST(of_a_stream_each_message_is)
 }
 
 /* A backend that does not take them says so, and the gateway makes that the answer. */
-TEST(who_is_refused_is_offered_identity)
+TEST(a_refused_client_is_offered_identity)
 {
 	struct sl_reply_parts own;
 
@@ -63,7 +63,7 @@ TEST(who_is_refused_is_offered_identity)
 }
 
 /* In a stream the head is out already: it stands behind the messages. */
-TEST_EACH(so_is_who_is_refused_later, 2)
+TEST_EACH(so_is_a_client_refused_later, 2)
 {
 	struct sl_reply head = {.status = 200, .body_len = SL_LEN_UNKNOWN};
 
@@ -80,7 +80,7 @@ TEST_EACH(so_is_who_is_refused_later, 2)
 }
 
 /* The gateway does not speak for a server about its encodings. */
-TEST_EACH(a_server_says_itself_what_it_takes, 2)
+TEST_EACH(a_server_tells_its_encodings_itself, 2)
 {
 	static const struct sl_header h[] = {
 		{SL_SPAN_LIT("grpc-encoding"), SL_SPAN_LIT("gzip")},
@@ -102,7 +102,7 @@ TEST_EACH(a_server_says_itself_what_it_takes, 2)
 	ck_sound();
 }
 
-TEST(what_a_client_says_of_it_goes_on)
+TEST(a_clients_encodings_are_passed_on)
 {
 	open_conn();
 	m->log_all = true;

@@ -229,7 +229,7 @@ static void one_file(const char *name, uint32_t no, const char *def)
 	pb_bytes(&set, 1, pb_span(&file));
 }
 
-TEST(a_set_is_refused_with_what_is_wrong)
+TEST(a_set_is_refused_with_the_reason)
 {
 	set.len = 0;
 	refused("it is empty");
@@ -306,7 +306,7 @@ TEST(a_damaged_set_gives_an_index_or_a_line)
 }
 
 /* Services that several sets share count once, as do the gateway's own. */
-TEST(what_two_sets_share_counts_once)
+TEST(services_of_two_sets_count_once)
 {
 	char path[] = "/tmp/sl-set-XXXXXX";
 	const char *paths[] = {path, path};

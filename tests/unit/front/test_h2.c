@@ -45,7 +45,7 @@ TEST(streams_are_answered_in_the_order_they_end)
 	ck_sound();
 }
 
-TEST(what_was_taken_is_not_read_again)
+TEST(taken_bytes_are_not_read_again)
 {
 	struct bytes b = frames_of("-HEADERS 4 1 @post; DATA 0 1 616263");
 	struct sl_frame *f = sl_frame_get(&m->umem, SL_FRAME_HELD, 0);
@@ -67,7 +67,7 @@ TEST(what_was_taken_is_not_read_again)
 }
 
 /* Bytes beyond the client's window stay with the host, and follow when it opens. */
-TEST(what_the_window_does_not_take_goes_on_with_it)
+TEST(bytes_beyond_the_window_follow_when_it_opens)
 {
 	mock_open(m);
 	m->reply_body = sl_span_str("0123456789");
@@ -308,7 +308,7 @@ TEST_EACH(resets_that_a_client_provokes_end_the_connection, 5)
 }
 
 /* HPACK repeats a field for a byte, in one head or in many: each costs processing time. */
-TEST_EACH(fields_that_nobody_keeps_end_the_connection, 3)
+TEST_EACH(dropped_fields_beyond_a_limit_end_the_connection, 3)
 {
 	static const char *const heads[] = {
 		"-HEADERS 5 %x 828684 010161 31*be", "-HEADERS 5 %x 828684 010161 15*be",
@@ -424,7 +424,7 @@ TEST(a_head_that_is_too_large_is_refused)
 }
 
 /* RFC 9113 6.8: notice, then the number that counts, then the end. */
-TEST(a_drained_connection_finishes_what_it_has_taken)
+TEST(a_drained_connection_finishes_accepted_requests)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -445,7 +445,7 @@ TEST(a_drained_connection_finishes_what_it_has_taken)
 }
 
 /* A client that ignores the first GOAWAY is not served for ever. */
-TEST(a_drained_connection_ends_though_nobody_answers_its_ping)
+TEST(a_drained_connection_ends_without_an_answer_to_its_ping)
 {
 	mock_open(m);
 	talk("HEADERS 5 1 @get");
@@ -462,7 +462,7 @@ TEST(a_drained_connection_ends_though_nobody_answers_its_ping)
 	ck_sound();
 }
 
-TEST(who_is_gone_waits_for_nothing)
+TEST(a_client_that_has_gone_waits_for_nothing)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;

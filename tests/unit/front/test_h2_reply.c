@@ -161,7 +161,7 @@ TEST_EACH(crumbs_of_a_cookie_count_as_one_field, 4)
 	ck_sound();
 }
 
-TEST(who_expects_to_continue_is_told_to)
+TEST(expect_100_continue_is_answered)
 {
 	open_conn();
 	talk("-HEADERS 4 1 @post 40 06 657870656374 0c 3130302d636f6e74696e7565");
@@ -175,7 +175,7 @@ TEST(who_expects_to_continue_is_told_to)
 }
 
 /* The host says when, once, or answers without. */
-TEST_EACH(who_expects_to_continue_may_wait_for_the_host, 2)
+TEST_EACH(expect_100_continue_may_wait_for_the_host, 2)
 {
 	open_conn();
 	m->awaits = true;
@@ -493,7 +493,7 @@ TEST_EACH(large_heads_of_many_replies_end_no_connection, 2)
 }
 
 /* Bytes not taken by the host belong to their stream, and are freed with it. */
-TEST(bytes_that_nobody_took_go_with_their_stream)
+TEST(bytes_that_were_not_taken_go_with_their_stream)
 {
 	struct bytes b = frames_of("-HEADERS 4 1 @post; DATA 0 1 100*61; HEADERS 5 3 @get");
 	size_t used;

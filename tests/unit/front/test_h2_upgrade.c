@@ -129,7 +129,7 @@ static const struct {
 	 "GET / @a must-upgrade=websocket\n0[0] cancel\n", "RST 1 1"},
 };
 
-TEST_EACH(what_is_not_asked_well, sizeof(cases) / sizeof(cases[0]))
+TEST_EACH(malformed_upgrades, sizeof(cases) / sizeof(cases[0]))
 {
 	mock_open(m);
 	talk(cases[_i].frames);

@@ -223,7 +223,7 @@ TEST(a_request_that_closes_is_the_last_one)
 	ck_sound();
 }
 
-TEST(who_expects_to_continue_is_told_once)
+TEST(expect_100_continue_is_answered_once)
 {
 	static const char head[] =
 		"POST / HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n";
@@ -257,7 +257,7 @@ TEST(who_expects_to_continue_is_told_once)
 }
 
 /* The host says when, or answers without: then nothing can follow. */
-TEST_EACH(who_expects_to_continue_may_wait_for_the_host, 3)
+TEST_EACH(expect_100_continue_may_wait_for_the_host, 3)
 {
 	static const char head[] =
 		"POST / HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n";
@@ -288,7 +288,7 @@ TEST_EACH(who_expects_to_continue_may_wait_for_the_host, 3)
 }
 
 /* A 100 (Continue) of the second request waits for the first reply. */
-TEST(what_the_host_says_early_waits_for_its_turn)
+TEST(an_early_reply_waits_for_its_turn)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -303,7 +303,7 @@ TEST(what_the_host_says_early_waits_for_its_turn)
 }
 
 /* A client that closes has gone, unless clients are known to read on after their end. */
-TEST(who_is_gone_waits_for_nothing)
+TEST(a_client_that_has_gone_waits_for_nothing)
 {
 	mock_open(m);
 	m->answer = MOCK_LATER;
@@ -428,7 +428,7 @@ TEST(a_drained_connection_ends_with_its_last_reply)
 }
 
 /* 408 for what did not come in time, behind what is still to be answered. */
-TEST(who_is_late_is_told_so_in_his_turn)
+TEST(a_late_request_is_answered_in_its_turn)
 {
 	static const char e408[] =
 		ERROR_HEAD("408 Request Timeout", 20) "\r\n408 Request Timeout\n";

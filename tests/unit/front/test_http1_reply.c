@@ -106,7 +106,7 @@ TEST(interim_replies_that_cannot_go_out_are_dropped)
  * Body bytes are discarded while a reply waits or leaves slowly, up to a limit that ends the
  * connection.
  */
-TEST(what_is_thrown_away_has_a_limit)
+TEST(discarded_body_bytes_have_a_limit)
 {
 	static const struct {
 		const char *head;
@@ -217,7 +217,7 @@ TEST(a_reason_goes_on_unless_it_breaks_out_of_its_line)
 }
 
 /* RFC 9110 6.5.1: only if the client accepts trailers, and the framing allows them. */
-TEST(trailers_are_for_who_asks_for_them)
+TEST(trailers_are_for_clients_that_accept_them)
 {
 	static const char get[] = "GET / HTTP/1.1\r\n" H "TE: gzip, trailers\r\n\r\n";
 	static const struct sl_header fields[] = {
@@ -485,7 +485,7 @@ TEST(a_reply_is_not_over_before_its_last_chunk)
 }
 
 /* A client that does not read gets no more than its window and one reply. */
-TEST(who_does_not_read_has_one_reply_beyond_the_window)
+TEST(a_client_that_does_not_read_has_one_reply_beyond_the_window)
 {
 	mock_open(m);
 	m->room = 10;

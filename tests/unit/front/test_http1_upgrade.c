@@ -64,7 +64,7 @@ TEST(bytes_go_both_ways_as_they_are)
 }
 
 /* However the bytes are cut, also those in front of the answer are its. */
-TEST(what_came_before_the_answer_is_no_request)
+TEST(bytes_before_the_answer_are_no_request)
 {
 	struct mock_stream *s = switches(GET("/early"));
 
@@ -75,7 +75,7 @@ TEST(what_came_before_the_answer_is_no_request)
 }
 
 /* Nor after a refusal: another client of a proxy may have written it. */
-TEST(what_came_before_a_refusal_is_no_request)
+TEST(bytes_before_a_refusal_are_no_request)
 {
 	struct mock_stream *s = asks(GET("/early"));
 
@@ -119,7 +119,7 @@ TEST(client_that_ends_its_side_before_the_answer)
 }
 
 /* An end in order would be believed. */
-TEST(one_that_breaks_off_is_reset)
+TEST(an_upgrade_that_breaks_off_is_reset)
 {
 	struct mock_stream *s = switches("");
 
@@ -167,7 +167,7 @@ static const struct {
 	 "GET /w @a end\n"},
 };
 
-TEST_EACH(who_asks_for_it, sizeof(cases) / sizeof(cases[0]))
+TEST_EACH(conditions_of_an_upgrade, sizeof(cases) / sizeof(cases[0]))
 {
 	feed(cases[_i].in);
 	ck_asked(cases[_i].log);

@@ -192,7 +192,7 @@ static const struct {
 	{"/a", "/abc", ""},
 };
 
-TEST_EACH(what_stands_behind_a_prefix_is_as_it_was_sent, SL_ARRAY_LEN(stripped))
+TEST_EACH(the_path_behind_a_prefix_is_passed_on_unchanged, SL_ARRAY_LEN(stripped))
 {
 	ck_reads(sl_path_behind(sl_span_cstr(stripped[_i].path), strlen(stripped[_i].prefix)),
 		 stripped[_i].rest, stripped[_i].path);

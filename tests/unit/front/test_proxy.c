@@ -316,7 +316,7 @@ FIXTURE(set_up, tear_down)
 
 static const char told[] = "PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n";
 
-TEST(what_is_behind_the_header_goes_up_and_the_told_address_holds)
+TEST(bytes_behind_the_header_go_up_and_the_header_gives_the_address)
 {
 	char bytes[80];
 	size_t len = sizeof(told) - 1 + 5;
@@ -363,7 +363,7 @@ TEST(bytes_that_the_client_leaves_are_not_counted_as_used)
 	ck_assert_uint_eq(seen.closed, 0);
 }
 
-TEST(who_sends_none_is_reset)
+TEST(a_client_without_a_header_is_reset)
 {
 	struct sl_filter *f = open_one();
 
@@ -375,7 +375,7 @@ TEST(who_sends_none_is_reset)
 	ck_assert_uint_eq(sl_mempool_used(&env.filters), 0);
 }
 
-TEST(who_ends_within_it_is_reset)
+TEST(a_client_that_ends_within_the_header_is_reset)
 {
 	struct sl_filter *f = open_one();
 

@@ -65,7 +65,7 @@ static void content_arrives(size_t takes, bool takes_frames, int on_input, uint6
 /*
  * A PROXY header in front of the handshake names the client, and the layers above hear it at once.
  */
-TEST(who_the_client_is_goes_up_before_the_handshake)
+TEST(the_clients_name_goes_up_before_the_handshake)
 {
 	struct bed_conn *b = bed_accept(0);
 
@@ -372,7 +372,7 @@ TEST(connections_that_write_in_turn_get_their_own)
 		ck_assert(a->heard[i] == 'a' && b->heard[2 * i] == 'b');
 }
 
-TEST(room_is_what_will_be_taken)
+TEST(room_tells_how_much_will_be_taken)
 {
 	for (unsigned room = 0; room < 5000; room += 37) {
 		struct bed_conn *b = bed_open(0);
@@ -390,7 +390,7 @@ TEST(room_is_what_will_be_taken)
 	}
 }
 
-TEST(what_does_not_fit_as_a_whole_is_not_begun)
+TEST(a_write_that_does_not_fit_as_a_whole_is_not_begun)
 {
 	struct bed_conn *b = bed_open(0);
 	uint8_t *bytes = noise(SL_TLS_PLAIN_MAX + BED_SEGMENT);
@@ -508,7 +508,7 @@ TEST(parts_of_records_hold_a_share_of_the_frames_only)
  * The connection with the most frames gives way, even if another one has waited longer for a
  * record.
  */
-TEST(who_holds_parts_of_many_records_ends_nobody_else_s)
+TEST(a_holder_of_many_partial_records_ends_no_others)
 {
 	static uint8_t wire[SL_TLS_PLAIN_MAX + 64];
 	struct bed_conn *other = bed_accept(0);
@@ -534,7 +534,7 @@ TEST(who_holds_parts_of_many_records_ends_nobody_else_s)
 }
 
 /* The frames that leave held another connection's plaintext before. */
-TEST(what_another_client_said_is_in_nothing_that_leaves)
+TEST(output_has_no_bytes_of_another_client)
 {
 	static const char secret[] = "a secret that nobody else may see";
 	struct bed_conn *b = bed_open(0);
@@ -611,7 +611,7 @@ TEST(http_without_tls_is_told_so)
 	ck_assert_uint_eq(bed.submitted_cnt, 0);
 }
 
-TEST(what_is_no_handshake_reaches_no_thread)
+TEST(garbage_instead_of_a_handshake_reaches_no_thread)
 {
 	static const uint8_t starts[][6] = {{23, 3, 3, 0, 1, 0}, {0x80, 0x2e, 1, 3, 1, 0}, {0}};
 
@@ -636,7 +636,7 @@ TEST(a_part_of_a_record_takes_no_handshake)
 	ck_assert_uint_eq(bed.submitted_cnt, 1);
 }
 
-TEST(what_came_behind_the_handshake_is_read_when_it_is_over)
+TEST(bytes_behind_the_handshake_are_read_when_it_is_over)
 {
 	struct bed_conn *b = bed_accept(0);
 	struct sl_tls_hs *hs;
@@ -672,7 +672,7 @@ static uint16_t *share_of_only(void)
 	return found;
 }
 
-TEST(who_floods_waits_behind_himself)
+TEST(a_flooding_address_waits_behind_itself)
 {
 	uint32_t *all = &bed.tls->stats.handshakes;
 	uint16_t *flooding;
@@ -714,7 +714,7 @@ TEST(a_thread_is_told_that_a_client_has_left)
 	ck_assert(atomic_load(&bed.submitted[0]->gone));
 }
 
-TEST(who_is_shed_is_reset_after_a_while_and_not_heard)
+TEST(a_shed_client_is_reset_after_a_while_and_not_heard)
 {
 	struct bed_conn *b = &bed.conns[0], *left = &bed.conns[1];
 
@@ -739,7 +739,7 @@ TEST(who_is_shed_is_reset_after_a_while_and_not_heard)
 	ck_assert_uint_eq(ends(SL_TLS_END_GONE), 0);
 }
 
-TEST(who_is_shed_and_leaves_is_reset_at_once)
+TEST(a_shed_client_that_leaves_is_reset_at_once)
 {
 	struct bed_conn *b = &bed.conns[0];
 

@@ -14,7 +14,7 @@ static uint64_t ends(enum sl_tls_end why)
 }
 
 /* A client sends all it has, and its end, before the front takes it. */
-TEST_EACH(an_end_behind_what_waits_comes_behind_it, 2)
+TEST_EACH(an_end_behind_waiting_bytes_comes_behind_them, 2)
 {
 	struct bed_conn *b = bed_open(0);
 	struct sl_filter *f = b->filter;

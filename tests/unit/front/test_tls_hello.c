@@ -147,7 +147,7 @@ static void ck_waiting(uint32_t handshakes, uint32_t queued)
 	ck_assert_uint_eq(sl_tls_queued(bed.tls), queued);
 }
 
-TEST(who_waits_for_a_thread_is_counted)
+TEST(waits_for_a_thread_are_counted)
 {
 	SSL *ssl[3];
 

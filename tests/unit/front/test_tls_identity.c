@@ -221,7 +221,7 @@ static const struct {
 	{.what = "of who may not issue", .by = LEAF, .end = SL_TLS_END_UNKNOWN_CA},
 };
 
-TEST_EACH(each_certificate_gets_what_it_is_worth, SL_ARRAY_LEN(cases))
+TEST_EACH(each_certificate_gets_its_rights, SL_ARRAY_LEN(cases))
 {
 	struct issued who = {0};
 	struct bed_conn *b;
@@ -253,7 +253,7 @@ TEST_EACH(each_certificate_gets_what_it_is_worth, SL_ARRAY_LEN(cases))
 }
 
 /* The same client again, by its ticket: it shows no certificate, and is known still. */
-TEST(who_resumes_is_who_he_was)
+TEST(a_resumed_client_keeps_its_identity)
 {
 	struct issued who = sign(begin("alice", false), ROOT);
 
@@ -361,7 +361,7 @@ TEST(letters_beyond_ascii_are_written_in_it)
 }
 
 /* Half a name would be another's. */
-TEST(what_cannot_be_said_in_full_is_refused)
+TEST(an_identity_that_does_not_fit_is_refused)
 {
 	static char long_text[SL_TLS_IDENTITY_MAX + 1];
 	static const struct name zero = {GEN_DNS, "a\0.example", 10},

@@ -130,7 +130,7 @@ static bool open_all(struct sl_tls_dir *d, uint8_t *rec, size_t len)
 	return sl_tls_open(ciphers, d, rec, &piece, 1);
 }
 
-TEST(what_was_sealed_is_opened_with_each_suite_and_length)
+TEST(sealed_records_open_with_each_suite_and_length)
 {
 	static const size_t lens[] = {0, 1, 15, 16, 17, 1400, SL_TLS_PLAIN_MAX};
 	static uint8_t rec[ROOM];
@@ -152,7 +152,7 @@ TEST(what_was_sealed_is_opened_with_each_suite_and_length)
 }
 
 /* Each bit of a record is protected, and its place in the order of records. */
-TEST(what_was_changed_is_not_opened)
+TEST(a_changed_record_is_not_opened)
 {
 	uint8_t good[64], rec[64];
 
@@ -177,7 +177,7 @@ TEST(what_was_changed_is_not_opened)
 	}
 }
 
-TEST(what_is_too_short_for_a_tag_is_not_opened)
+TEST(a_record_too_short_for_a_tag_is_not_opened)
 {
 	struct sl_tls_dir in = any_dir(SL_TLS_AES_128_GCM_SHA256);
 	uint8_t rec[SL_TLS_HEAD + SL_TLS_TAG] = {0};
@@ -230,7 +230,7 @@ TEST(an_update_changes_the_key_and_begins_to_count_anew)
 	}
 }
 
-TEST(what_is_wiped_is_gone)
+TEST(wiped_keys_are_gone)
 {
 	struct sl_tls_dir d = any_dir(SL_TLS_AES_256_GCM_SHA384), zero = {0}, again;
 	uint8_t rec[64] = {0};

@@ -191,7 +191,7 @@ TEST(own_keys_last_for_the_hour_and_the_one_behind_it)
 	ck_assert(resumes(0)); /* the ticket that was given instead */
 }
 
-TEST(a_key_that_nobody_used_for_two_hours_opens_nothing)
+TEST(a_key_unused_for_two_hours_opens_nothing)
 {
 	serve_with(gateway(false));
 	ck_assert(!resumes(0));
@@ -201,7 +201,7 @@ TEST(a_key_that_nobody_used_for_two_hours_opens_nothing)
 }
 
 /* Clients that show no ticket twice would resume every second time only. */
-TEST(whoever_shows_a_ticket_gets_the_next)
+TEST(a_client_with_a_ticket_gets_the_next)
 {
 	const uint8_t *first, *next;
 	size_t first_len, next_len;
@@ -254,7 +254,7 @@ TEST(the_time_in_the_queue_is_that_of_all_steps)
 	ck_assert_uint_eq(stats[0]->full + stats[1]->resumed, 2);
 }
 
-TEST(who_leaves_between_two_steps_has_waited_once)
+TEST(a_client_that_leaves_between_two_steps_has_waited_once)
 {
 	SSL *ssl = talk_client("X25519");
 	struct bed_conn *b = bed_accept(0);

@@ -236,7 +236,7 @@ static const struct {
 	{30, 0, 5000 * US, 4096, 100, UINT64_C(0x1ffffffd0)},
 };
 
-TEST_EACH(what_is_put_comes_out_once_and_in_order, SL_ARRAY_LEN(nets) * SEEDS)
+TEST_EACH(bytes_come_out_once_and_in_order, SL_ARRAY_LEN(nets) * SEEDS)
 {
 	size_t n = (size_t)_i / SEEDS;
 	struct end e[2];
@@ -266,7 +266,7 @@ TEST(a_quiet_network_carries_nothing_twice)
 }
 
 /* The acknowledgement of a reply waits for a datagram that is sent anyway. */
-TEST(an_acknowledgement_goes_with_what_goes_anyway)
+TEST(an_acknowledgement_goes_with_other_datagrams)
 {
 	struct end e[2];
 
@@ -289,7 +289,7 @@ TEST(an_acknowledgement_goes_with_what_goes_anyway)
 }
 
 /* An end that does not read stops the other at the advertised window, until it reads again. */
-TEST(who_does_not_read_stops_the_other)
+TEST(an_end_that_does_not_read_stops_the_other)
 {
 	struct end e[2];
 
@@ -309,7 +309,7 @@ TEST(who_does_not_read_stops_the_other)
 }
 
 /* One that was kept may not come again: not at once, and not when the numbers begin anew. */
-TEST(what_was_recorded_is_worth_nothing)
+TEST(replayed_datagrams_are_worth_nothing)
 {
 	struct end e[2];
 	struct packet old, copy;
@@ -356,7 +356,7 @@ TEST(a_seal_holds_for_each_byte_and_the_number)
 	finish(e);
 }
 
-TEST(proofs_hold_for_what_was_said)
+TEST(proofs_cover_their_messages)
 {
 	struct sl_psk s = sl_psk_of("of the tests only", 17);
 	struct sl_psk other = sl_psk_of("of the tests onlz", 17);
@@ -441,7 +441,7 @@ TEST(a_nonce_is_drawn_ahead_and_taken_once)
 }
 
 /* A peer that is authentic and lies. */
-TEST(what_cannot_be_is_the_peers_doing)
+TEST(impossible_input_is_the_peers_fault)
 {
 	static const struct sl_ud_header lies[] = {
 		{.kind = 0},
@@ -509,7 +509,7 @@ static void check_sane(struct ud_arq *f)
 }
 
 /* It ends or goes on. It ends only for invalid input, since a peer that is heard is not silent. */
-TEST_EACH(who_lies_at_random_keeps_nobody_busy, 4 * SEEDS)
+TEST_EACH(random_lies_do_not_keep_an_end_busy, 4 * SEEDS)
 {
 	static uint8_t bytes[MTU_MAX];
 	unsigned ended = 0, sent = 0;
@@ -573,7 +573,7 @@ TEST(silence_ends_it_and_only_while_something_is_waited_for)
 	finish(e);
 }
 
-TEST(a_pause_is_nobodys_silence)
+TEST(a_pause_is_not_the_peers_silence)
 {
 	struct end e[2];
 

@@ -40,7 +40,7 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-TEST(what_is_kept_of_large_blocks_is_bounded)
+TEST(kept_large_blocks_are_bounded)
 {
 	take(MANY, two_mib);
 	ck_assert_uint_eq(mem.used, (size_t)MANY << 21);
@@ -75,7 +75,7 @@ TEST(small_blocks_and_the_largest_do_not_count_as_kept)
 	ck_assert_uint_eq(mem.kept, 0);
 }
 
-TEST(the_limit_counts_what_is_handed_out)
+TEST(the_limit_counts_handed_out_bytes)
 {
 	sl_capped_init(&mem, 4096);
 	take(1, 2048 - sizeof(struct sl_capped_block));
@@ -95,7 +95,7 @@ static void free_stray(void)
 }
 
 /* One of another owner's, which is larger than all that this one has handed out. */
-TEST(a_block_that_is_not_ours_is_given_to_nobody)
+TEST(a_foreign_block_is_never_handed_out)
 {
 	void *own;
 

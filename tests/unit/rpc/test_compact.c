@@ -172,8 +172,7 @@ static void other_length(void)
 static void (*const unfit[])(void) = {has_rest,  together,           two,         first_only,
 				      last_only, of_another_process, other_total, other_length};
 
-TEST_EACH(what_the_form_has_no_place_for_goes_in_the_long_one,
-	  (int)(sizeof(unfit) / sizeof(unfit[0])))
+TEST_EACH(headers_without_a_compact_form_use_the_long_one, (int)(sizeof(unfit) / sizeof(unfit[0])))
 {
 	uint8_t to[SL_RPC_COMPACT_MAX];
 	struct sl_span spans[2];
@@ -269,7 +268,7 @@ TEST_EACH(a_lie_in_the_form_ends_the_connection, (int)(sizeof(lies) / sizeof(lie
 }
 
 /* No slot's former bytes come to lie where a reader looks: what is not sent is not read either. */
-TEST(what_was_in_the_slot_before_is_no_part_of_it)
+TEST(earlier_bytes_of_the_slot_are_not_part_of_a_message)
 {
 	uint8_t slot[2 * SL_RPC_COMPACT_MAX];
 	struct sl_rpc_header h;

@@ -151,7 +151,7 @@ TEST(no_schedule_overruns_a_window_or_the_ring)
 }
 
 /* Data, control and CREDIT each leave room for what is more important. */
-TEST(each_kind_leaves_room_for_what_matters_more)
+TEST(each_kind_leaves_room_for_more_important_ones)
 {
 	struct sl_credits c;
 	uint32_t data, control;
@@ -176,7 +176,7 @@ TEST(each_kind_leaves_room_for_what_matters_more)
 	ck_assert_uint_eq(sl_credits_room(&c, SL_CREDIT_CONTROL), control);
 }
 
-TEST(a_claim_to_have_read_what_was_not_sent_is_refused)
+TEST(a_claim_to_have_read_unsent_bytes_is_refused)
 {
 	struct sl_credits c;
 

@@ -295,7 +295,7 @@ TEST(a_message_that_is_lent_in_pieces_is_the_links_until_the_last_is_read)
 	ck_assert_uint_eq(sent_cnt, 0);
 }
 
-TEST(what_had_not_left_is_known_when_the_channel_is_lost)
+TEST(unsent_messages_are_known_when_the_channel_is_lost)
 {
 	setup(8);
 	fake.lost = -ENOTCONN;
@@ -474,7 +474,7 @@ TEST(a_list_has_a_bound)
 	ck_assert_int_eq(link_.error, -EPROTO);
 }
 
-TEST(three_pings_that_nobody_hears_end_a_link)
+TEST(three_unanswered_pings_end_a_link)
 {
 	setup_silence(50, 10);
 	keep_alive(1, 50, 0);
@@ -508,7 +508,7 @@ TEST(a_peer_that_is_heard_is_asked_anew)
 }
 
 /* Nor was the peer heard by a worker that did not run. */
-TEST(time_in_which_nobody_asked_ends_no_link)
+TEST(time_without_pings_ends_no_link)
 {
 	setup_silence(50, 10);
 	keep_alive(1000000, 1000029, 0);

@@ -49,7 +49,7 @@ static void set_neighbour(const char *host, const char *state)
 			 0);
 }
 
-TEST_EACH(who_is_a_neighbour_is_near_while_it_is_known, 2)
+TEST_EACH(neighbour_entry_is_reachable_until_it_expires, 2)
 {
 	static const struct {
 		const char *state;
@@ -68,7 +68,7 @@ TEST_EACH(who_is_a_neighbour_is_near_while_it_is_known, 2)
 }
 
 /* Not by what is known of an address of that name on this link. */
-TEST(who_is_behind_a_router_is_near_if_the_router_is)
+TEST(a_host_behind_a_router_is_reachable_if_the_router_is)
 {
 	ck_assert(!is_near("::ffff:198.51.100.7"));
 	ck_assert(!is_near("2001:db8:7::7"));
@@ -92,7 +92,7 @@ TEST(this_host_is_near)
 }
 
 /* A router with addresses of the other family: as if the neighbour were unknown. */
-TEST(who_cannot_be_asked_for_is_not_near)
+TEST(a_host_that_cannot_be_resolved_is_not_reachable)
 {
 	ck_assert_int_eq(test_sh("ip route add 198.51.100.0/24 via inet6 2001:db8::2 dev here"), 0);
 	set_neighbour("2001:db8::2", "permanent");

@@ -41,7 +41,7 @@ TEST(an_id_is_found_on_its_own_channel_only)
 }
 
 /* Released last, reused last: a late reply has the longest time to be recognised. */
-TEST(what_was_released_last_is_used_again_last)
+TEST(the_entry_released_last_is_reused_last)
 {
 	struct sl_outstanding o;
 	struct sl_list mine = SL_LIST_INIT(mine);

@@ -86,7 +86,7 @@ static void *event(void)
 	return epoll_wait(epoll_fd, &ev, 1, 0) == 1 ? ev.data.ptr : NULL;
 }
 
-TEST(those_who_share_have_one_descriptor)
+TEST(sharing_transports_have_one_descriptor)
 {
 	watch_all();
 	ck_assert_uint_eq(poll_groups.cnt, 1);
@@ -101,7 +101,7 @@ TEST(those_who_share_have_one_descriptor)
 	ck_assert(!sl_poll_groups_handle_event(&poll_groups, &watchers[SHARING]));
 }
 
-TEST(each_is_told_once_of_what_is_its)
+TEST(each_watcher_is_told_once_of_its_input)
 {
 	watch_all();
 	sl_poll_groups_poll(&poll_groups);
@@ -116,7 +116,7 @@ TEST(each_is_told_once_of_what_is_its)
 	ck_assert_ptr_null(sl_poll_groups_next_ready(&poll_groups));
 }
 
-TEST(one_that_leaves_is_not_told_and_the_last_takes_the_descriptor_along)
+TEST(a_leaving_transport_is_not_told_and_the_last_takes_the_descriptor_along)
 {
 	watch_all();
 	sl_list_add_tail(&group.ready, &sharing[0].ready_node);
@@ -134,7 +134,7 @@ TEST(one_that_leaves_is_not_told_and_the_last_takes_the_descriptor_along)
 	ck_assert_ptr_null(event());
 }
 
-TEST(nobody_sleeps_while_a_hub_has_something)
+TEST(the_owner_does_not_sleep_while_a_group_has_input)
 {
 	ck_assert(sl_poll_groups_arm(&poll_groups));
 	watch_all();

@@ -49,7 +49,7 @@ TEST(the_vectors_of_the_rfc_hold)
 	ck_assert_mem_eq(mac, of_long, sizeof(mac));
 }
 
-TEST(every_length_of_key_is_what_the_library_makes_of_it)
+TEST(every_length_of_key_agrees_with_the_library)
 {
 	static const size_t lens[] = {SL_KEY_MIN, 63, 64, 65, SL_KEY_MAX};
 	uint8_t text[200], mac[SL_PSK_MAC_LEN], want[SL_PSK_MAC_LEN];
@@ -223,7 +223,7 @@ TEST(a_change_counts_from_the_next_look_on)
 	check_read(other_key, 0);
 }
 
-TEST(who_may_read_it_is_looked_at_again)
+TEST(access_to_the_file_is_checked_again)
 {
 	grow_old();
 	check_read(first_key, 1);
@@ -238,7 +238,7 @@ TEST(who_may_read_it_is_looked_at_again)
 }
 
 /* A key that one user has read is not another's, and stays the first one's. */
-TEST(who_has_become_another_has_to_read_it)
+TEST(a_process_with_another_user_reads_the_file_again)
 {
 	grow_old();
 	check_read(first_key, 1);

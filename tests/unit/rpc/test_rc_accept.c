@@ -80,7 +80,7 @@ TEST(a_listener_follows_its_address)
 }
 
 /* Objects for the first peer exist before it comes. */
-TEST(a_listener_makes_ahead_what_peers_need)
+TEST(a_listener_prepares_objects_for_peers)
 {
 	struct sl_rpc_listener *l;
 	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
@@ -152,7 +152,7 @@ static void refuse(struct sl_rpc_listener *l, const struct cm_request *rq, size_
 }
 
 /* Nothing is allocated for a peer before it has proven the key. */
-TEST(who_is_refused_costs_no_resources)
+TEST(a_refused_peer_costs_no_resources)
 {
 	unsigned qps, steps;
 	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
@@ -197,7 +197,7 @@ TEST(who_is_refused_costs_no_resources)
  * A peer whose objects cannot be created is told that there is no room, and leaves nothing behind.
  * Its id may be movable between channels or not.
  */
-TEST_EACH(who_finds_no_room_leaves_nothing, 3)
+TEST_EACH(a_peer_that_finds_no_room_leaves_nothing, 3)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct cm_request rq = request('0', SLOTS);
@@ -219,7 +219,7 @@ TEST_EACH(who_finds_no_room_leaves_nothing, 3)
 }
 
 /* A request that another backend was sent is worth nothing here, as new as it may look. */
-TEST(a_request_is_for_who_was_dialled)
+TEST(a_request_is_for_the_dialled_address)
 {
 	static const char *const others[] = {"192.0.2.2:7471", "192.0.2.1:7472",
 					     "[2001:db8::1]:7471", "[::ffff:192.0.2.1]:7471"};
@@ -291,7 +291,7 @@ static bool is_accepted(struct sl_rpc_listener *l, uint8_t host)
 }
 
 /* Requests by the connection manager: others are accepted despite any number of them. */
-TEST(who_does_not_go_on_leaves_places_to_other_hosts)
+TEST(unfinished_requests_leave_places_to_other_hosts)
 {
 	struct sl_rpc_listener *l = listening();
 	unsigned places = 0;
@@ -550,7 +550,7 @@ static struct rc_conn *meet(uint8_t host)
 }
 
 /* The same by wireup, at a listener whose thread does not run; other requests are accepted. */
-TEST(who_does_not_go_on_at_the_door_leaves_places_to_other_hosts)
+TEST(unfinished_wireups_leave_places_to_other_hosts)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct rc_conn *met[] = {meet(1), meet(2), meet(3)};
@@ -615,7 +615,7 @@ TEST(a_host_that_was_shut_out_comes_by_the_door_later)
  * A peer that missed the answer repeats its HELLO with the same queue pair. The former connection
  * ends without a BYE: the new one's peer would get it, or any host whose queue pair was named.
  */
-TEST(who_says_hello_again_hears_nothing_of_the_former)
+TEST(a_repeated_hello_hears_nothing_of_the_former_connection)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct rc_conn *met = meet(1);

@@ -197,7 +197,7 @@ TEST(slices_are_lent_until_their_batch_is)
 }
 
 /* Sleeping: room is what the device completes, whatever the peer has claimed before. */
-TEST(arming_sees_what_the_device_has_given_back)
+TEST(arming_sees_completions)
 {
 	uint64_t cookie;
 
@@ -234,7 +234,7 @@ TEST(halt_waits_for_a_part_of_a_batch_too)
 }
 
 /* Sends without a requested completion get none when the queue pair ends. */
-TEST(halt_does_not_wait_for_what_nobody_asked)
+TEST(halt_does_not_wait_for_unrequested_completions)
 {
 	send_from(memory, BODY, 1);
 	send_from(memory, SMALL, 0);

@@ -158,7 +158,7 @@ TEST(each_backend_is_told_its_own_series)
 }
 
 /* The proof is valid for the dialled address only, not for another host with the key. */
-TEST(a_request_proves_whom_it_is_for)
+TEST(a_request_proves_its_destination)
 {
 	static const char *const addresses[] = {"192.0.2.1:7471", "[2001:db8::9]:7471",
 						"192.0.2.1:7472"};

@@ -552,7 +552,7 @@ TEST(a_device_that_has_gone_is_open_while_a_home_is_left)
 }
 
 /* The failure of a shared queue ends its connections. */
-TEST(a_shared_queue_that_fails_ends_who_shares_it)
+TEST(a_shared_queue_that_fails_ends_its_connections)
 {
 	struct rc_conn *neighbour = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
 	struct rc_conn *other = fake_connect(GROUP + 1, SLOTS, SL_RPC_MIN_BULK);
@@ -573,7 +573,7 @@ TEST(a_shared_queue_that_fails_ends_who_shares_it)
 }
 
 /* A peer that sends more than it may breaks its channel; the slot that it took is its neighbours'. */
-TEST(what_comes_beyond_the_window_costs_no_slot)
+TEST(messages_beyond_the_window_cost_no_slot)
 {
 	const struct fake_slots *s = fake_slots(v);
 	const struct sl_rpc_header h = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
@@ -665,7 +665,7 @@ static void *watch_port(void *arg)
  * A device that does not tell its port's state delays a new connection, but no worker. An event
  * that arrives meanwhile is newer than its late answer.
  */
-TEST_EACH(a_device_that_does_not_answer_stops_nobody_else, 2)
+TEST_EACH(a_device_that_does_not_answer_stops_no_others, 2)
 {
 	pthread_t asking;
 	void *came;
@@ -691,7 +691,7 @@ TEST_EACH(a_device_that_does_not_answer_stops_nobody_else, 2)
 }
 
 /* One that begins there meanwhile is held as well: beside others, or the first one of its port. */
-TEST_EACH(who_begins_at_a_port_that_is_down_is_held, 2)
+TEST_EACH(a_connection_that_begins_at_a_down_port_is_marked, 2)
 {
 	struct rc_conn *other;
 

@@ -134,7 +134,7 @@ TEST(a_sign_says_when_its_address_may_have_moved)
 }
 
 /* A SIDR request is answered, and its id is destroyed. */
-TEST(who_asks_is_answered)
+TEST(a_sidr_request_is_answered)
 {
 	struct sidr_service *s = put_up();
 
@@ -199,7 +199,7 @@ static bool has_event(const struct rdma_port *p, int wait_ms)
 	return poll(&fd, 1, wait_ms) == 1 && eventfd_read(p->fd, &cnt) == 0;
 }
 
-TEST(who_watches_a_port_is_told_of_it)
+TEST(a_watcher_is_told_of_its_port)
 {
 	struct sidr_service *s = put_up();
 	struct rdma_local other = s->local;
@@ -226,7 +226,7 @@ TEST(who_watches_a_port_is_told_of_it)
 	rdma_device->sidr_free(s);
 }
 
-TEST(who_comes_later_finds_a_port_as_it_is)
+TEST(a_later_watcher_finds_the_ports_state)
 {
 	struct sidr_service *s = put_up();
 	struct rdma_port *p;

@@ -111,7 +111,7 @@ TEST(receives_of_all_complete_in_one_queue)
 }
 
 /* Each message reaches its connection, in order of arrival. */
-TEST(each_has_what_came_for_it)
+TEST(each_connection_gets_its_messages)
 {
 	for (uint64_t id = 1; id <= 3; id++) {
 		for (unsigned i = 0; i < CNT; i++)
@@ -126,7 +126,7 @@ TEST(each_has_what_came_for_it)
 }
 
 /* The resting owner is led to the connections with input, and to no others. */
-TEST(who_has_something_is_stirred)
+TEST(a_connection_with_input_is_listed)
 {
 	for (unsigned i = 0; i < CNT; i++)
 		ck_assert(all[i]->base.ops->arm(&all[i]->base, false));
@@ -144,7 +144,7 @@ TEST(who_has_something_is_stirred)
 }
 
 /* A connection with input does not go to sleep. */
-TEST(who_has_something_does_not_rest)
+TEST(a_connection_with_input_does_not_rest)
 {
 	arrive(all[0], 1);
 	sl_poll_groups_poll(&owner.poll_groups);
@@ -154,7 +154,7 @@ TEST(who_has_something_does_not_rest)
 }
 
 /* A thread that sets a connection up takes what is others', whose owner sleeps, and is told. */
-TEST(what_another_thread_takes_is_told)
+TEST(messages_that_another_thread_takes_are_reported)
 {
 	ck_assert(all[3]->base.ops->arm(&all[3]->base, false));
 	ck_assert(sl_poll_groups_arm(&owner.poll_groups));
@@ -171,7 +171,7 @@ TEST(what_another_thread_takes_is_told)
 }
 
 /* And the owner what is for one that is being set up, whose thread sleeps on its descriptor. */
-TEST(who_sets_up_is_woken)
+TEST(a_thread_that_sets_up_is_woken)
 {
 	ck_assert(!has_event(t->fd));
 	arrive(v, 1);
@@ -183,7 +183,7 @@ TEST(who_sets_up_is_woken)
 }
 
 /* No call takes it: while another thread takes, the owner goes on. */
-TEST(the_owner_does_not_wait_for_who_takes)
+TEST(the_owner_does_not_wait_for_another_poller)
 {
 	struct rc_rx_cq *d = rc_iface_rx_cq(v->iface);
 
@@ -213,7 +213,7 @@ TEST(a_second_owner_goes_by_descriptors)
 }
 
 /* The last connection of an owner leaves the queue to the next owner. */
-TEST(who_comes_next_has_the_desk)
+TEST(the_next_owner_has_the_receive_queue)
 {
 	for (unsigned i = 0; i < CNT; i++)
 		let_go(&owner, all[i]);
@@ -231,7 +231,7 @@ TEST(who_comes_next_has_the_desk)
 }
 
 /* Numbers of queue pairs come again: what was for a former one is not for the next. */
-TEST(what_was_for_a_former_one_is_nobodys)
+TEST(messages_for_a_former_connection_are_dropped)
 {
 	struct ibv_qp former = *v->qp.qp;
 	struct ibv_qp *now = v->qp.qp;
@@ -272,7 +272,7 @@ static void connect_again(struct rc_conn **of)
 }
 
 /* A peer that sends more than it may breaks its own connection; the slots are the others' again. */
-TEST(who_sends_more_than_its_window_is_shut_out)
+TEST(a_peer_that_exceeds_its_window_is_blocked)
 {
 	unsigned slots = free_slots();
 	struct sl_message m;
@@ -290,7 +290,7 @@ TEST(who_sends_more_than_its_window_is_shut_out)
 }
 
 /* Also while its owner looks at nothing: the device says that slots run short. */
-TEST(who_takes_all_slots_is_shut_out_while_the_owner_is_busy)
+TEST(a_peer_that_takes_all_slots_is_blocked_while_the_owner_is_busy)
 {
 	uint64_t end_ns = sl_now_ns() + UNTIL_S * SL_NS_PER_SEC;
 	unsigned slots = free_slots(), watches = fake.watches;
@@ -311,7 +311,7 @@ TEST(who_takes_all_slots_is_shut_out_while_the_owner_is_busy)
 }
 
 /* And while the device is not watched, which says nothing of a queue that is empty. */
-TEST(who_takes_all_slots_between_two_looks_is_shut_out)
+TEST(a_peer_that_takes_all_slots_between_two_polls_is_blocked)
 {
 	rc_iface_srq_low(v->iface);
 	flood(all[0], all[1]);
@@ -322,7 +322,7 @@ TEST(who_takes_all_slots_between_two_looks_is_shut_out)
 }
 
 /* All other connections of its host to a listener end as well: they would flood in turn. */
-TEST(the_host_of_who_floods_is_shut_out)
+TEST(the_host_of_a_flooding_peer_is_blocked)
 {
 	const uint8_t hosts[CNT] = {1, 2, 1, 1};
 
@@ -346,7 +346,7 @@ TEST(the_host_of_who_floods_is_shut_out)
 }
 
 /* A backend that floods has not come, and cannot come again: others of its host are none of its. */
-TEST(the_host_of_who_was_dialled_is_not)
+TEST(the_host_of_a_dialled_peer_is_not)
 {
 	flood(all[0], all[1]);
 	sl_poll_groups_poll(&owner.poll_groups);
@@ -368,7 +368,7 @@ TEST(the_least_window_is_the_limit)
 }
 
 /* The end is heard by another thread; the last message is in the queue, and not taken yet. */
-TEST(what_came_before_the_end_is_read)
+TEST(messages_before_the_end_are_read)
 {
 	struct sl_message m;
 
@@ -379,7 +379,7 @@ TEST(what_came_before_the_end_is_read)
 }
 
 /* Nothing follows a BYE: a peer that repeats it keeps no thread busy. */
-TEST(who_says_bye_again_and_again_is_gone)
+TEST(a_peer_that_repeats_bye_is_gone)
 {
 	struct sl_message m;
 
@@ -392,7 +392,7 @@ TEST(who_says_bye_again_and_again_is_gone)
 }
 
 /* Messages that were not polled yet are given back. */
-TEST(slots_of_what_nobody_took_are_given_back)
+TEST(slots_of_messages_that_were_not_taken_are_given_back)
 {
 	unsigned slots = free_slots();
 
@@ -411,7 +411,7 @@ TEST(slots_of_what_nobody_took_are_given_back)
  * Another thread sees the device's event: the owner, which may sleep, is led to the ended
  * connection.
  */
-TEST(the_owner_hears_who_has_ended)
+TEST(the_owner_hears_of_ended_connections)
 {
 	struct pollfd p = {.fd = owner.epoll_fd, .events = POLLIN};
 	struct sl_message m;

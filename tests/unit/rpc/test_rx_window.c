@@ -184,7 +184,7 @@ TEST(a_window_that_is_not_used_shrinks)
 }
 
 /* As often as it likes, but each is answered before the next one comes, which the peer must admit. */
-TEST(who_says_that_it_lacks_room_and_does_not_use_it_gets_none)
+TEST(a_claim_of_lacking_room_without_use_gets_none)
 {
 	for (unsigned i = 0; i < 4000; i++) {
 		say(SL_RPC_PING, SL_RPC_SPENT, 0, 0, t->credits.sent);
@@ -233,7 +233,7 @@ TEST_EACH(a_window_that_cannot_be_breaks_the_connection, 4)
 }
 
 /* The second of two messages in one poll is wrong: an answer to the first does not hide that. */
-TEST(who_answers_learns_why_the_connection_is_broken)
+TEST(an_answering_end_learns_why_the_connection_is_broken)
 {
 	const struct sl_rpc_header pong = {.version_type = SL_RPC_VERSION << 4 | SL_RPC_PONG,
 					   .flags = SL_RPC_FIRST | SL_RPC_LAST,
@@ -258,7 +258,7 @@ static void lower(void)
 }
 
 /* Whatever it says there, before it has heard. */
-TEST(who_keeps_to_less_has_heard_of_it)
+TEST(a_peer_that_keeps_to_less_has_heard_of_it)
 {
 	lower();
 	say(SL_RPC_CREDIT, 0, SLOTS, SL_RPC_MIN_SLOTS, t->credits.sent - 1);
@@ -272,7 +272,7 @@ TEST(who_keeps_to_less_has_heard_of_it)
 	ck_assert_uint_eq(v->enforced, SL_RPC_MIN_SLOTS);
 }
 
-TEST(who_says_that_it_keeps_to_less_and_does_not_is_shut_out)
+TEST(a_peer_that_breaks_its_smaller_window_is_blocked)
 {
 	struct sl_message m[SLOTS];
 
@@ -289,7 +289,7 @@ TEST(who_says_that_it_keeps_to_less_and_does_not_is_shut_out)
 }
 
 /* It goes on as before, and says nothing: it must have heard. */
-TEST(who_does_not_hear_of_less_is_shut_out)
+TEST(a_peer_that_ignores_a_smaller_window_is_blocked)
 {
 	unsigned i;
 
@@ -333,7 +333,7 @@ static void step(struct rc_conn *of, struct rc_conn *other, unsigned end, struct
  * Both ends full, both windows smaller than the messages under way: no end is stuck, nothing is
  * lost.
  */
-TEST_EACH(windows_that_move_stop_nobody, 8)
+TEST_EACH(moving_windows_stop_no_end, 8)
 {
 	struct sl_prng rng;
 

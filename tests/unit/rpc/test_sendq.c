@@ -134,7 +134,7 @@ TEST(long_messages_go_in_slices_up_to_the_cap)
 }
 
 /* Nothing is cut, or held back, for what is not about. */
-TEST(only_for_what_is_more_urgent_is_a_message_cut)
+TEST(a_message_is_cut_for_more_urgent_ones_only)
 {
 	struct sl_send_room room = wide;
 	struct sl_sendq q;
@@ -173,7 +173,7 @@ TEST(only_for_what_is_more_urgent_is_a_message_cut)
 }
 
 /* A message a little longer than a slice is sent whole. */
-TEST(what_is_a_little_longer_than_a_slice_goes_whole)
+TEST(a_message_a_little_longer_than_a_slice_goes_whole)
 {
 	struct sl_sendq q;
 	uint32_t len;
@@ -189,7 +189,7 @@ TEST(what_is_a_little_longer_than_a_slice_goes_whole)
 }
 
 /* A full bulk ring holds back what needs it, not what fits a slot, and nothing is chopped. */
-TEST(a_full_ring_holds_back_what_needs_it_only)
+TEST(a_full_ring_holds_back_long_messages_only)
 {
 	struct sl_sendq q;
 	struct sl_send_room room = wide;
@@ -335,7 +335,7 @@ static uint64_t ns_behind(enum crowd of, unsigned cnt)
 	return best;
 }
 
-TEST_EACH(a_crowd_costs_nobody_time, CROWDS)
+TEST_EACH(a_crowd_costs_no_time, CROWDS)
 {
 	uint64_t few = ns_behind((enum crowd)_i, FEW), ns = ns_behind((enum crowd)_i, MANY);
 

@@ -365,7 +365,7 @@ static unsigned polls_of_ten(void)
 
 FIXTURE(set_up, tear_down)
 
-TEST(a_burst_looks_at_what_is_going_on)
+TEST(a_burst_polls_active_channels)
 {
 	ck_assert_uint_eq(polls_of_ten(), 0);
 	ask(3);
@@ -386,7 +386,7 @@ TEST(a_burst_looks_at_what_is_going_on)
 }
 
 /* A slow answer costs no look at its channel: the group tells of it in the burst in which it comes. */
-TEST(who_has_a_hub_is_looked_at_when_something_has_come)
+TEST(a_channel_in_a_group_is_polled_when_input_has_come)
 {
 	share_a_hub();
 	ask(3);
@@ -416,7 +416,7 @@ TEST(who_has_a_hub_is_looked_at_when_something_has_come)
 	close(group.fd);
 }
 
-TEST(who_rests_is_armed_and_woken_by_its_bell)
+TEST(a_resting_channel_is_armed_and_woken_by_its_bell)
 {
 	for (unsigned i = 0; i < CHANNELS; i++)
 		ck_assert(ends[i].armed);
@@ -441,7 +441,7 @@ TEST(who_rests_is_armed_and_woken_by_its_bell)
 }
 
 /* It has something to do when it is to rest: it goes on being looked at. */
-TEST(who_cannot_be_armed_does_not_rest)
+TEST(a_channel_that_cannot_be_armed_does_not_rest)
 {
 	ends[5].busy = true;
 	ask(5);
@@ -472,7 +472,7 @@ TEST(all_are_armed_when_the_worker_sleeps)
 }
 
 /* Most sleeps end with a packet: doorbells are not fetched then, and pending ones stay. */
-TEST(bells_are_taken_by_who_has_heard_them)
+TEST(bells_are_taken_by_the_worker_that_heard_them)
 {
 	ask(1);
 	turn(1);
@@ -488,7 +488,7 @@ TEST(bells_are_taken_by_who_has_heard_them)
 }
 
 /* Silent ones are asked whether they are there, and the worker wakes for it. */
-TEST(who_rests_is_asked_whether_it_is_there)
+TEST(a_resting_peer_gets_pings)
 {
 	struct sl_rpc_config cfg;
 
@@ -501,7 +501,7 @@ TEST(who_rests_is_asked_whether_it_is_there)
 }
 
 /* Ticks send PINGs: a worker sleeps until the next one, even if a PING is due. */
-TEST(who_is_due_between_two_ticks_keeps_nobody_awake)
+TEST(a_ping_due_between_two_ticks_does_not_keep_the_worker_awake)
 {
 	uint64_t due_ns = sl_rpc_next_ns(rpc);
 
@@ -622,7 +622,7 @@ TEST(few_streams_have_wide_windows)
 /*
  * Cancelled by its caller or by its time-out: the peer never hears of it, and its bytes are freed.
  */
-TEST_EACH(what_waits_is_taken_out_when_nobody_waits_for_it, 2)
+TEST_EACH(a_queued_request_is_withdrawn_when_it_is_cancelled, 2)
 {
 	static const uint8_t body[8];
 	struct sl_span span = sl_span_of(body, sizeof(body));

@@ -195,7 +195,7 @@ TEST(a_tick_looks_at_few_of_many)
 /*
  * In [late, down, late, early] the ticks have passed some of the down ones when these are removed.
  */
-TEST(who_goes_takes_no_time_from_others)
+TEST(a_removed_channel_delays_no_ping)
 {
 	enum { LATE = 20, DOWN = 100, EARLY = LATE + DOWN + 1, ALL = EARLY + 19 };
 
@@ -215,7 +215,7 @@ TEST(who_goes_takes_no_time_from_others)
 }
 
 /* The only one that is up has come when its place had been passed. */
-TEST(who_comes_behind_its_turn_is_asked_in_its_time)
+TEST(a_channel_added_behind_its_turn_gets_its_ping_in_time)
 {
 	add(0, 100);
 	turn(TICK_NS);

@@ -62,7 +62,7 @@ static bool wakes(void)
 }
 
 /* Waiting clients do not wake its loop again and again, and are accepted as soon as possible. */
-TEST(nobody_is_woken_for_nothing)
+TEST(the_backend_is_not_woken_in_vain)
 {
 	struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC}; /* version 0 */
 	uint64_t now_ns = sl_now_ns(), later_ns;

@@ -120,7 +120,7 @@ TEST_EACH(senders_within_their_windows_never_find_it_empty, 6)
 }
 
 /* All places taken, all windows full, and every receiver as late as it may be. */
-TEST(late_receivers_leave_nobody_without_slots)
+TEST(late_receivers_leave_no_connection_without_slots)
 {
 	enum { FEW = 64 };
 	struct srq_credits b;
@@ -159,7 +159,7 @@ TEST(all_get_something_and_one_more_gets_nothing)
 }
 
 /* Registered and posted slots are a limit, too. */
-TEST(nobody_has_a_slot_that_is_not_posted)
+TEST(no_window_has_a_slot_that_is_not_posted)
 {
 	enum { POSTED = 512 };
 	struct srq_credits b;

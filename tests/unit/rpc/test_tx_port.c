@@ -185,7 +185,7 @@ TEST(each_has_its_turn)
 }
 
 /* A peer that takes nothing keeps its own link back, not the port. */
-TEST(who_is_stuck_holds_up_nobody)
+TEST(a_stuck_link_delays_no_others)
 {
 	open_all(PORT);
 	for (unsigned i = 0; i < 2; i++)
@@ -209,7 +209,7 @@ TEST(who_is_stuck_holds_up_nobody)
 	ck_assert_uint_eq(ends[0].link.out.counted, ends[0].base.posted_bytes);
 }
 
-TEST(who_is_stuck_gets_no_more_than_before)
+TEST(a_stuck_link_gets_no_more_than_before)
 {
 	uint64_t before;
 
@@ -243,14 +243,14 @@ static uint32_t learnt_when_late(uintptr_t port)
 }
 
 /* Posted bytes of a port precede urgent ones, however late its owner polls. */
-TEST(who_looks_late_learns_no_more_than_what_a_port_needs)
+TEST(a_late_owner_learns_no_more_than_a_port_needs)
 {
 	ck_assert_uint_gt(learnt_when_late(0), 4 * CAP);
 	ck_assert_uint_gt(learnt_when_late(PORT), CAP);
 	ck_assert_uint_le(ends[0].base.posted_bytes, 2 * CAP + SLICE + SLICE / 4);
 }
 
-TEST(who_ends_makes_room)
+TEST(an_ended_link_makes_room)
 {
 	open_all(PORT);
 	for (unsigned i = 0; i < 3; i++)
@@ -267,7 +267,7 @@ TEST(who_ends_makes_room)
 }
 
 /* The bytes of one are what others wait for: their end wakes the worker. */
-TEST(who_has_bytes_under_way_is_armed_for_others)
+TEST(a_link_with_bytes_under_way_is_armed_for_others)
 {
 	open_all(PORT);
 	send_one(0, CAP, SL_CLASS_BULK);

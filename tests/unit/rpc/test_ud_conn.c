@@ -24,7 +24,7 @@ static void say_first(const struct sl_ud_crep *a)
 	throw_at(&first, sizeof(first), a->qpn);
 }
 
-TEST(who_repeats_its_hello_has_one_connection)
+TEST(a_repeated_hello_makes_one_connection)
 {
 	struct sl_transport *other = dialled(), *t;
 	struct sl_ud_creq first = hello_of(1, 5), again = hello_of(2, 5);
@@ -144,7 +144,7 @@ static enum sl_ud_verdict verdict_on(uint32_t number, uint32_t id, uint32_t flag
 	return verdict_for(0, number, id, flags);
 }
 
-TEST(one_host_has_a_quarter_of_the_places_of_those_who_wait)
+TEST(one_host_has_a_quarter_of_the_places_of_waiting_peers)
 {
 	struct sl_transport *other = dialled();
 
@@ -200,7 +200,7 @@ static struct sl_ud_creq last_hello(void)
 }
 
 /* Each backend hears the epoch of the gateway's process. */
-TEST(who_knows_an_epoch_uses_up_none_of_its_numbers)
+TEST(a_host_that_knows_an_epoch_uses_up_none_of_its_numbers)
 {
 	struct sl_transport *first = dialled(), *second;
 	struct sl_ud_creq said_first = last_hello(), liar = hello_of(1U << 30, 5);
@@ -226,7 +226,7 @@ TEST(who_knows_an_epoch_uses_up_none_of_its_numbers)
 }
 
 /* Those that are granted count, until they are handed over; what a link goes on by does not. */
-TEST(nobody_is_granted_what_the_owner_has_no_room_for)
+TEST(no_connection_is_granted_beyond_the_owners_room)
 {
 	struct sl_transport *other = dialled(), *t;
 	struct sl_ud_creq h = hello_of(10, 50);
@@ -301,7 +301,7 @@ static int count_question(struct sidr_service *s, uint32_t qpn)
 	return 0;
 }
 
-TEST(who_comes_is_seen_at_a_glance)
+TEST(a_new_connection_is_seen_without_blocking)
 {
 	struct sl_transport *other = dialled(), *t;
 	struct sl_ud_creq h = hello_of(1, 5);
@@ -402,7 +402,7 @@ static bool has_former_key(unsigned timeout_ms)
 }
 
 /* A machine that stands still may use up the moment, but not each time. */
-TEST(who_dials_has_another_key_after_a_moment)
+TEST(a_dialer_has_a_changed_key_after_a_moment)
 {
 	bool had_former_key = false;
 	struct sl_transport *first;
@@ -488,7 +488,7 @@ TEST(a_datagram_with_one_bit_changed_carries_out_nothing)
 	close_both();
 }
 
-TEST(what_was_recorded_is_carried_out_once)
+TEST(a_replayed_request_is_carried_out_once)
 {
 	unsigned cnt;
 
@@ -506,7 +506,7 @@ TEST(what_was_recorded_is_carried_out_once)
 	close_both();
 }
 
-TEST(what_was_recorded_of_a_former_connection_is_a_strays)
+TEST(replayed_datagrams_of_a_former_connection_are_unmatched)
 {
 	unsigned cnt;
 	uint64_t strays = 0;
@@ -530,7 +530,7 @@ TEST(what_was_recorded_of_a_former_connection_is_a_strays)
 	close_both();
 }
 
-TEST(a_flood_of_noise_keeps_nobody_from_going_on)
+TEST(a_flood_of_noise_does_not_stop_a_connection)
 {
 	struct sl_prng rng;
 	uint8_t noise[256];
@@ -571,7 +571,7 @@ TEST(a_hall_takes_no_connection_whose_datagrams_are_longer_than_its_slots)
 	ud_iface_put(h);
 }
 
-TEST(both_ends_agree_on_what_the_shorter_takes)
+TEST(both_ends_agree_on_the_shorter_datagrams)
 {
 	ud_sockets_mtu = 2048;
 	connect_both();
@@ -598,7 +598,7 @@ TEST(small_messages_take_bytes_of_the_window_and_not_datagrams)
 	close_both();
 }
 
-TEST(what_is_long_leaves_room_for_what_is_urgent)
+TEST(long_messages_leave_room_for_urgent_ones)
 {
 	uint32_t window;
 	uint64_t id;
@@ -659,7 +659,7 @@ TEST(credits_without_end_are_taken_a_few_at_a_time)
 }
 
 /* Its earlier messages count; nothing behind them does. */
-TEST(nothing_is_taken_of_who_has_said_what_cannot_be)
+TEST(nothing_is_taken_from_a_peer_after_an_impossible_datagram)
 {
 	struct ud_arq *liars;
 	struct sl_message m[8];
@@ -694,7 +694,7 @@ static size_t memory_of(const struct sl_transport *t)
 }
 
 /* Only connections with messages under way have the memory for them, at both ends. */
-TEST(who_rests_has_no_memory_for_what_is_under_way)
+TEST(an_idle_connection_has_no_memory_for_messages_under_way)
 {
 	uint64_t id = 0;
 
@@ -713,7 +713,7 @@ TEST(who_rests_has_no_memory_for_what_is_under_way)
 	close_both();
 }
 
-TEST(who_closes_is_missed_at_once)
+TEST(a_closed_connection_is_noticed_at_once)
 {
 	connect_both();
 	check_goes_on(1);

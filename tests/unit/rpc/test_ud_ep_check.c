@@ -48,7 +48,7 @@ TEST(a_listener_says_whether_it_has_a_connection)
 	both.gateway->ops->close(both.gateway);
 }
 
-TEST(one_that_has_ended_is_not_had)
+TEST(an_ended_connection_is_not_alive)
 {
 	uint32_t number;
 
@@ -60,7 +60,7 @@ TEST(one_that_has_ended_is_not_had)
 	both.backend->ops->close(both.backend);
 }
 
-TEST(where_nobody_listens_nobody_says_anything)
+TEST(without_a_listener_there_is_no_answer)
 {
 	struct question q = {.number = 1, .timeout_ms = 500};
 
@@ -165,7 +165,7 @@ static uint32_t latest_door(void)
 }
 
 /* Otherwise a recorded answer could end a connection, redirect one, or use up places. */
-TEST(what_one_listener_was_told_another_one_does_not_hear)
+TEST(a_question_is_valid_for_one_listener)
 {
 	struct sl_rpc_listener *before;
 	struct sl_transport *other;
@@ -262,7 +262,7 @@ static unsigned recorded_answers(struct sl_ud_crep *to, unsigned max)
 	return n;
 }
 
-TEST(nobody_else_ends_a_connection)
+TEST(no_other_host_can_end_a_connection)
 {
 	struct question q = {.timeout_ms = 400};
 	struct sl_ud_crep answers[8];
@@ -284,7 +284,7 @@ TEST(nobody_else_ends_a_connection)
 }
 
 /* An answer to a question is none to a connect, and the reverse. */
-TEST(an_answer_fits_what_was_said)
+TEST(an_answer_fits_its_question)
 {
 	static const struct sl_ud_crep granted = {.magic = SL_UD_WIREUP_MAGIC,
 						  .version = SL_UD_VERSION,

@@ -69,7 +69,7 @@ TEST(datagrams_are_no_longer_than_the_way_takes)
 	close_both();
 }
 
-TEST(who_dials_by_a_way_for_short_packets_is_told)
+TEST(a_dialer_on_a_path_with_short_packets_is_told)
 {
 	ud_sockets_way_mtu = 512;
 	ck_assert_ptr_null(try_to_dial());
@@ -170,7 +170,7 @@ static void dial_full(void)
 	ck_assert_ptr_nonnull(strstr(said, "as many connections"));
 }
 
-TEST(who_was_met_is_asked_again_only_by_another_way)
+TEST(a_known_host_is_resolved_again_only_on_another_path)
 {
 	static const struct sl_rpc_rdma ways[] = {{.source = "192.0.2.1"},
 						  {.source = "192.0.2.2"},
@@ -309,7 +309,7 @@ TEST(halls_have_places_for_those_who_come)
 }
 
 /* Or each question after one of them would take a look at all. */
-TEST(who_chooses_its_connections_numbers_fills_no_list)
+TEST(chosen_connection_numbers_fill_no_list)
 {
 	enum { CONNS = 256, LONGEST = 8 };
 	static struct ud_conn conns[CONNS];
@@ -388,7 +388,7 @@ TEST(a_listener_watches_its_port_behind_the_first_connection)
 }
 
 /* Or else what its device says would fill the kernel's memory. */
-TEST(a_listener_to_whom_nobody_comes_watches_its_port_after_a_while)
+TEST(an_idle_listener_watches_its_port_after_a_while)
 {
 	uint64_t at_ns = next_ns();
 
@@ -492,7 +492,7 @@ TEST(a_listener_whose_door_cannot_wake_it_tries_again)
 }
 
 /* The first datagram of this connection is awaited in vain. */
-TEST(who_was_granted_by_a_device_that_goes_is_forgotten)
+TEST(a_connection_granted_by_a_removed_device_is_forgotten)
 {
 	struct sl_transport *t = dialled();
 
@@ -537,7 +537,7 @@ TEST(an_address_that_moves_to_another_device_is_listened_at_there)
 }
 
 /* While the address is on no device, established connections may still work. */
-TEST(an_address_that_is_away_for_a_while_ends_nobody)
+TEST(an_address_that_is_away_for_a_while_ends_no_connection)
 {
 	connect_both();
 	ud_sockets_seat = UD_NOWHERE;
@@ -554,7 +554,7 @@ TEST(an_address_that_is_away_for_a_while_ends_nobody)
 }
 
 /* Closing a listener keeps its connections. */
-TEST(who_is_connected_outlives_the_listener)
+TEST(a_connection_outlives_its_listener)
 {
 	connect_both();
 	listener->ops->close(listener);

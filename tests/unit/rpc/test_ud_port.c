@@ -70,7 +70,7 @@ static void set_port(unsigned seat, bool down)
 
 /* --- notification --- */
 
-TEST(who_sleeps_above_a_port_is_woken)
+TEST(an_owner_that_sleeps_above_a_port_is_woken)
 {
 	connect_two();
 	rest();
@@ -117,7 +117,7 @@ TEST_EACH(all_of_a_hall_are_told_of_its_port, 2)
  * One that comes to it is held from the start, and says its first word later: by a hall that its owner has,
  * or has not.
  */
-TEST_EACH(who_comes_above_a_port_that_is_down_is_held, 2)
+TEST_EACH(a_new_connection_above_a_down_port_is_marked, 2)
 {
 	struct sl_transport *t;
 
@@ -178,7 +178,7 @@ static unsigned sent_by(const struct sl_transport *t)
 	return cnt;
 }
 
-TEST_EACH(who_is_held_takes_and_sends_nothing, 2)
+TEST_EACH(a_connection_above_a_down_port_takes_and_sends_nothing, 2)
 {
 	struct sl_transport *t, *peer;
 	uint64_t id = 0;
@@ -210,7 +210,7 @@ TEST_EACH(who_is_held_takes_and_sends_nothing, 2)
 }
 
 /* Nothing of it is due. */
-TEST(who_is_held_keeps_nobody_awake)
+TEST(a_connection_above_a_down_port_keeps_no_thread_awake)
 {
 	send_and_hold(HERE, 2, BODY);
 	wait_for_acknowledgement(&conn_of(both.gateway)->arq);
@@ -223,7 +223,7 @@ TEST(who_is_held_keeps_nobody_awake)
 }
 
 /* The peer is not to be blamed, however long that takes. */
-TEST(the_time_that_a_port_is_down_is_nobodys_silence)
+TEST(the_time_of_a_down_port_is_not_the_peers_silence)
 {
 	struct ud_arq *f;
 	uint64_t id = 0;
@@ -304,7 +304,7 @@ static void go_on(unsigned seat)
 	*sent += rc == 0;
 }
 
-TEST_EACH(what_goes_by_ports_that_come_and_go_arrives_once_and_in_order, 2)
+TEST_EACH(bytes_over_ports_that_come_and_go_arrive_once_and_in_order, 2)
 {
 	pthread_t thread;
 

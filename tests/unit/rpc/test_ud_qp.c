@@ -197,7 +197,7 @@ TEST_EACH(a_pair_that_is_used_has_all_of_its_slots_and_no_more, 2)
 }
 
 /* However many are under way when the slots come, and whatever comes back later. */
-TEST_EACH(what_is_under_way_keeps_its_slots_while_a_pair_grows, FIRST_TX + 1)
+TEST_EACH(messages_under_way_keep_their_slots_while_a_queue_pair_grows, FIRST_TX + 1)
 {
 	unsigned under_way = (unsigned)_i, left;
 	struct sl_prng rng;
@@ -340,7 +340,7 @@ static void *let_go(void *arg)
 	return arg;
 }
 
-TEST(who_closes_one_that_grows_waits_for_that)
+TEST(closing_a_growing_queue_pair_waits_for_it)
 {
 	pthread_t other;
 

@@ -60,7 +60,7 @@ static void resolve_first(void)
 }
 
 /* A peer with the key can name any host as its own. */
-TEST(a_host_that_is_away_keeps_nobody_waiting)
+TEST(an_absent_host_delays_no_others)
 {
 	struct sl_transport *other;
 	uint32_t number = 8;
@@ -201,7 +201,7 @@ static void *put_one(void *hall)
 }
 
 /* A thread creates a ud_iface there, or (1) closes one. */
-TEST_EACH(a_device_that_hangs_keeps_nobody_from_connecting, 2)
+TEST_EACH(a_hanging_device_does_not_stop_others_from_connecting, 2)
 {
 	struct ends first;
 	struct ud_iface *h;

@@ -139,7 +139,7 @@ static const struct sl_rpc_rdma ways[] = {
 	{.tos = 104},        {.device = "fake0", .tos = 8}};
 
 /* The path's traffic class is in its datagram and on its queue pair. */
-TEST_EACH(who_was_met_by_a_way_is_dialled_by_datagrams, SL_ARRAY_LEN(ways))
+TEST_EACH(a_peer_known_by_a_path_is_dialled_by_datagrams, SL_ARRAY_LEN(ways))
 {
 	const struct sl_rpc_rdma by = ways[_i];
 	struct rc_conn *second;
@@ -156,7 +156,7 @@ TEST_EACH(who_was_met_by_a_way_is_dialled_by_datagrams, SL_ARRAY_LEN(ways))
 	tear_down();
 }
 
-TEST_EACH(who_was_met_by_another_way_is_not, SL_ARRAY_LEN(ways))
+TEST_EACH(a_peer_known_by_another_path_is_not, SL_ARRAY_LEN(ways))
 {
 	meet(&ways[_i]);
 	for (int i = 0; i < (int)SL_ARRAY_LEN(ways); i++) {
@@ -168,7 +168,7 @@ TEST_EACH(who_was_met_by_another_way_is_not, SL_ARRAY_LEN(ways))
 }
 
 /* The kernel is not asked again for the path of the first connection. */
-TEST(the_way_to_who_is_known_is_looked_at_once)
+TEST(the_path_to_a_known_peer_is_queried_once)
 {
 	struct rc_conn *second;
 	unsigned queries;
@@ -290,7 +290,7 @@ TEST_EACH(a_process_that_is_said_to_have_died_is_asked_after, 2)
 }
 
 /* A sleeping owner is woken to probe its peer, and waits for the answer as for room. */
-TEST(who_sleeps_asks_after_its_peer)
+TEST(a_sleeping_owner_probes_its_peer)
 {
 	struct rc_conn *second = join();
 	struct pollfd p = {.fd = second->base.fd, .events = POLLIN};
@@ -304,7 +304,7 @@ TEST(who_sleeps_asks_after_its_peer)
 }
 
 /* While its port is down it is not asked, and what was asked is waited for. */
-TEST_EACH(who_cannot_be_asked_is_waited_for, 2)
+TEST_EACH(a_peer_that_cannot_be_probed_is_waited_for, 2)
 {
 	struct rc_conn *second = join();
 
@@ -334,7 +334,7 @@ TEST(a_device_that_is_taken_away_ends_all)
 }
 
 /* An acceptor gives a peer that is marked otherwise no connection of these marks. */
-TEST(who_has_come_is_known_by_its_marks)
+TEST(an_accepted_peer_is_known_by_its_traffic_class)
 {
 	const uint8_t gid[16] = {0};
 	const struct rc_peer_addr k = {.epoch = 9, .wireup_qpn = 5};

@@ -170,7 +170,7 @@ static void finish(pthread_t *threads, unsigned cnt)
 		pthread_join(threads[i], NULL);
 }
 
-TEST(hosts_that_do_not_answer_keep_nobody_from_others)
+TEST(hosts_that_do_not_answer_do_not_delay_others)
 {
 	pthread_t threads[OF_DEVICE - 1];
 
@@ -207,7 +207,7 @@ static void *let_one_go(void *arg)
 }
 
 /* Waiting for a wireup queue pair does not count against the host's time. */
-TEST(who_waits_for_a_door_has_its_time_behind_that)
+TEST(waiting_for_a_queue_pair_does_not_use_the_hosts_time)
 {
 	pthread_t threads[OF_DEVICE], other;
 	uint64_t began_ns;
@@ -229,7 +229,7 @@ static void *greet_slowly(void *arg)
 	return arg;
 }
 
-TEST(a_device_that_hangs_keeps_nobody_from_others)
+TEST(a_hanging_device_does_not_delay_others)
 {
 	pthread_t thread;
 

@@ -143,7 +143,7 @@ static void look_as_nobody(int abi)
 	EXPECT(EPERM, setuid(0) ? errno : 0);
 }
 
-TEST(another_account_sees_what_it_may_see)
+TEST(another_user_sees_what_it_may_see)
 {
 	run_confined("nobody", SL_SANDBOX_READ, look_as_nobody);
 }

@@ -409,7 +409,7 @@ TEST(the_upcall_may_send_the_next)
 	ck_assert_int_eq(done.last.status, -ETIMEDOUT);
 }
 
-TEST(what_is_cancelled_or_closed_ends_once)
+TEST(a_cancelled_or_closed_call_ends_once)
 {
 	struct sl_datagram_call call = call_of("ping");
 	struct sl_datagram d;

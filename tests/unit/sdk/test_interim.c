@@ -96,7 +96,7 @@ static unsigned count_entries(unsigned *before)
 }
 
 /* A gateway would end its link. As if the thread had looked before another one began the reply. */
-TEST(what_comes_behind_the_beginning_is_not_sent)
+TEST(interim_replies_behind_the_beginning_are_not_sent)
 {
 	static const uint8_t bytes[SL_RPC_STREAM_WINDOW - 8];
 	const struct sl_reply_args a = {.body = bytes, .body_len = sizeof(bytes), .more = true};
@@ -140,7 +140,7 @@ static void *say_all(void *arg)
 	return arg;
 }
 
-TEST(what_may_be_said_so_often_is_not_said_more_often)
+TEST(the_number_of_interim_replies_is_limited)
 {
 	pthread_t threads[THREADS];
 	unsigned before;

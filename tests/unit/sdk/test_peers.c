@@ -76,7 +76,7 @@ static void close_busy(struct sl_backend *b)
 	}
 }
 
-TEST(a_busy_backend_lets_in_who_is_seen_at_a_glance)
+TEST(a_busy_backend_accepts_connections_seen_without_blocking)
 {
 	struct sl_backend *b = open_busy(&at_a_glance);
 

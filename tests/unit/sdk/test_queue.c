@@ -121,7 +121,7 @@ TEST(the_service_time_ends_with_the_reply)
 }
 
 /* Replies of two batches leave in one message: each says its own time, the header the longest. */
-TEST(what_travels_together_says_its_own_time)
+TEST(replies_of_one_message_have_their_own_times)
 {
 	struct sl_backend *b = fake_backend(keep, NULL, 0);
 	struct fake *f = fake_connect(b);

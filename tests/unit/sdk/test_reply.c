@@ -28,7 +28,7 @@ static void setup(void)
 
 FIXTURE(setup, NULL)
 
-TEST(a_reply_is_what_the_wire_should_have)
+TEST(a_reply_has_its_wire_form)
 {
 	static const uint8_t expected[] = "\x04\0\x03\0t/t"
 					  "\x06\0\x02\0\xc9\0"

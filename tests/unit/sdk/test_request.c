@@ -444,7 +444,7 @@ TEST(a_silent_gateway_is_asked_and_then_given_up)
 }
 
 /* A reply in between starts the measurement again. */
-TEST(who_answers_in_between_begins_anew)
+TEST(a_reply_in_between_begins_anew)
 {
 	const uint64_t sec = SL_NS_PER_SEC;
 	struct sl_backend *b = fake_backend(handle, NULL, 0);

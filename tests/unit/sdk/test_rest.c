@@ -113,7 +113,7 @@ TEST(its_answer_leaves_at_once)
 	await_rest();
 }
 
-TEST(what_comes_is_taken_at_once)
+TEST(input_is_taken_at_once)
 {
 	fake_ask(f, 2, "x");
 	sl_backend_poll(b, 0);

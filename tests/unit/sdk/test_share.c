@@ -236,7 +236,7 @@ static void reply_long(struct sl_request_view *rq)
 }
 
 /* Clients that read slowly: those that have taken nothing for a while, and no more than it takes. */
-TEST(whose_client_has_stopped_for_longest_ends_first)
+TEST(the_reply_whose_client_stopped_first_ends_first)
 {
 	enum { SLOW = POT / LONG / 4 };
 	struct request *slow[SLOW];
@@ -266,7 +266,7 @@ TEST(whose_client_has_stopped_for_longest_ends_first)
 }
 
 /* Time in which the backend did not look does not count as a stall. */
-TEST(who_was_not_looked_at_has_not_stopped)
+TEST(a_gateway_that_was_not_polled_has_not_stopped)
 {
 	enum { SLOW = POT / LONG / 4 + 1 };
 	struct request *first;

@@ -170,7 +170,7 @@ static struct cost cost_of(unsigned cnt)
 	return c;
 }
 
-TEST(those_who_say_nothing_cost_no_call)
+TEST(silent_sockets_cost_no_system_call)
 {
 	struct cost few = cost_of(FEW), many = cost_of(MANY);
 

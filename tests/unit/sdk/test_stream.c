@@ -238,7 +238,7 @@ TEST(a_stream_for_which_there_is_no_memory_is_refused)
 }
 
 /* It is the transport that is slow, not a client: then a program is told to wait as well. */
-TEST(what_the_transport_keeps_back_is_bounded)
+TEST(bytes_held_back_by_the_transport_are_bounded)
 {
 	static const uint8_t bytes[PART];
 	struct sl_reply_args a = {.body = bytes, .body_len = PART, .status = 200, .more = true};

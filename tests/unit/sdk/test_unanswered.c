@@ -78,7 +78,7 @@ TEST_EACH(a_reply_without_memory_is_lost, 2)
 	fake_free(f);
 }
 
-TEST(at_the_end_what_a_handler_has_had_is_lost)
+TEST(requests_that_a_handler_has_had_are_lost_at_the_end)
 {
 	struct sl_backend *b = fake_backend(hold, NULL, 0);
 	struct fake *f = fake_connect(b);
@@ -96,7 +96,7 @@ TEST(at_the_end_what_a_handler_has_had_is_lost)
 }
 
 /* Lent bytes come back before the handler's next call, if the client or gateway has gone. */
-TEST_EACH(what_was_lent_comes_back_when_nobody_waits, 4)
+TEST_EACH(lent_bytes_come_back_when_the_request_is_cancelled, 4)
 {
 	static uint8_t bytes[2 * SL_RPC_INITIAL_WINDOW];
 	const struct sl_reply_args a = {.body = bytes, .body_len = sizeof(bytes), .more = true};
@@ -133,7 +133,7 @@ static void reply_to(void *arg)
  * At the end, to another request as to its own: whether it waited for credit, or a device still reads it.
  * None is freed before.
  */
-TEST_EACH(who_gets_back_what_was_lent_may_still_reply, 4)
+TEST_EACH(a_program_that_gets_lent_bytes_back_may_still_reply, 4)
 {
 	static uint8_t bytes[2 * SL_RPC_INITIAL_WINDOW];
 	const struct sl_reply_args a = {

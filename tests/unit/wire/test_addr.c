@@ -25,7 +25,7 @@ TEST(a_text_and_back)
 	}
 }
 
-TEST(what_is_no_address_changes_nothing)
+TEST(an_invalid_address_changes_nothing)
 {
 	static const char *const bad[] = {"", "*", "10.0.0", "10.0.0.256", "fd99::1::2", "host"};
 	struct sl_addr a = {.family = 6, .port_be = 5}, before = a;

@@ -56,7 +56,7 @@ TEST(every_cut_is_noticed)
 		ck_assert_int_eq(parse_flush(two_tags, n, &v), SL_WIRE_TRUNCATED);
 }
 
-TEST(what_is_written_is_what_was_parsed)
+TEST(a_written_header_parses_to_the_same)
 {
 	struct sl_eth_view v;
 	uint8_t *out = flush_with_guard(SL_ETH_HDR_MAX);
