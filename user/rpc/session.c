@@ -371,7 +371,7 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 	next_ns = sl_min_ns(next_ns, ping_ns);
 	for_each_awake(r, at, next, ch)
 	{
-		/* Draining and broken channels end in a tick. */
+		/* A tick ends draining channels, a poll broken ones. */
 		if ((sl_channel_closes_when_idle(ch) || ch->link.error) && r->check_ns < next_ns)
 			next_ns = r->check_ns;
 		if (sl_link_next_ns(&ch->link) < next_ns)
