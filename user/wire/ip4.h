@@ -77,8 +77,8 @@ static inline int sl_ip4_parse(const uint8_t *p, size_t len, struct sl_ip4_view 
 }
 
 /*
- * Checks the options. Returns 0, SL_WIRE_HEADER (a length under 2 or beyond the header) or
- * SL_WIRE_TYPE (a source route, RFC 791 3.1, which hosts do not accept by default).
+ * Checks the options. Returns 0, SL_WIRE_HEADER (a length under 2 or beyond the header)
+ * or SL_WIRE_TYPE (a source route, RFC 791 3.1, off by default).
  */
 static inline int sl_ip4_check_options(const struct sl_ip4_view *v)
 {
