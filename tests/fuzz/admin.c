@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // FUZZ_LDFLAGS: -Itests/support -lmicrohttpd
 /*
- * The admin endpoint behind its door: the first byte says whether a request comes from the Unix socket
- * (even) or over TCP, the rest is what the peer sends. Overrides that are in force are within their
- * limits; over TCP nothing changes; a peer that has left holds no place. The gateway is made of constants.
+ * The admin endpoint after the acceptor. The first byte selects the Unix socket (even) or TCP, the rest
+ * is the peer's input. Overrides stay within their limits. A request over TCP changes nothing. A peer
+ * that has closed uses no connection. The gateway's values are constants.
  */
 /* fuzz: max_len=2048 */
 /* fuzz: dict=admin.dict */
@@ -74,17 +74,17 @@ static void start(void)
 	must(admin != NULL);
 }
 
-static unsigned guests(void)
+static unsigned open_conns(void)
 {
 	unsigned n = 0;
 
-	for (int kind = 0; kind < VISITORS; kind++)
-		n += admin->houses[kind].guests.cnt;
+	for (int kind = 0; kind < ADMIN_CLASSES; kind++)
+		n += admin->servers[kind].conns.cnt;
 	return n;
 }
 
-/* The door shows the head, up to its empty line; it is in memory of its own. */
-static void come_in(int fd, bool local, const uint8_t *bytes, size_t len)
+/* Passes the request head as the acceptor does, in a buffer of its exact length. */
+static void accept_conn(int fd, bool local, const uint8_t *bytes, size_t len)
 {
 	const uint8_t *end = memmem(bytes, len, "\r\n\r\n", 4);
 	size_t head_len = end ? (size_t)(end - bytes) + 4 : len;
@@ -131,14 +131,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	changes = drains + reloads;
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
 	must(write(fds[0], data + 1, size - 1) == (ssize_t)size - 1);
-	come_in(fds[1], local, data + 1, size - 1);
+	accept_conn(fds[1], local, data + 1, size - 1);
 	for (int i = 0; i < 4; i++)
 		sl_admin_tick(admin);
 	check_answer(fds[0]);
 	close(fds[0]);
-	for (int i = 0; i < TURNS_MAX && guests(); i++)
+	for (int i = 0; i < TURNS_MAX && open_conns(); i++)
 		sl_admin_tick(admin);
-	must(guests() == 0);
+	must(open_conns() == 0);
 	check_overrides();
 	if (!local)
 		must(memcmp(&ctl, &gw.ctl, sizeof(ctl)) == 0 && changes == drains + reloads &&

@@ -22,7 +22,7 @@ static void tear_down(void)
 
 static void hold(unsigned i, bool held)
 {
-	bed.backends[i].base.held = held;
+	bed.backends[i].base.port_down = held;
 	bed_turn(SL_NS_PER_MS); /* each is looked at so often */
 }
 
@@ -116,7 +116,7 @@ TEST(backend_that_comes_up_with_port_down_gets_nothing)
 	bed.backends[0].broken = -ENOTCONN;
 	bed_turns(3);
 	t = bed_transport(&bed.backends[0], false);
-	t->held = true;
+	t->port_down = true;
 	sl_backend_ref_adopt(bed_member(0), t);
 	ck_assert(!bed_member(0)->served);
 	bed_turns(3);
