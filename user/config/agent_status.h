@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the gateway's agents tell of themselves: numbers in memory that they share with it. A line for
- * each agent, written by the process that keeps them, and in it one for each of its servers, written
- * by the agent. Readers get copies; lines of an agent that breaks are worth nothing, and do no harm.
+ * State of the gateway's agents and their servers, in memory that all of them share. The
+ * supervising process writes the entry of each agent. An agent writes one entry per server. Readers
+ * get copies, so wrong values of a broken agent do no harm.
  */
 #ifndef SL_CONFIG_AGENT_STATUS_H
 #define SL_CONFIG_AGENT_STATUS_H
@@ -22,7 +22,7 @@ struct sl_agent_info {
 /* A server as one agent sees it. */
 struct sl_server_info {
 	char name[SL_AGENT_STATUS_NAME]; /* "pool/backend" */
-	char why[SL_AGENT_STATUS_WHY];   /* it is not up; empty: it is */
+	char why[SL_AGENT_STATUS_WHY];   /* reason why it is down; empty: it is up */
 	uint32_t up;                     /* connections can be made */
 	uint32_t in_flight, waiting;
 	uint32_t concurrency; /* requests that it gets at a time: given, or learnt */
@@ -31,15 +31,15 @@ struct sl_server_info {
 
 struct sl_agent_status_server;
 
-/* Once, before the agents are forked. 0 or -errno. */
+/* Maps the memory. Called once, before the agents are forked. Returns 0 or -errno. */
 int sl_agent_status_make(void);
-/* One that does not run has no servers. */
+/* Sets the entry of an agent. If it does not run, its servers' entries are removed. */
 void sl_agent_status_set(uint32_t agent, const struct sl_agent_info *info);
-/* NULL: there is no board, or it is full: then nobody reads of this server. */
+/* Returns NULL if there is no memory or no free entry; this server is then not reported. */
 struct sl_agent_status_server *sl_agent_status_server_add(uint32_t agent, const char *name);
 void sl_agent_status_server_set(struct sl_agent_status_server *s,
 				const struct sl_server_info *info);
-/* Why it is down, for people; read while it is written it may be mixed up. */
+/* Sets the reason why it is down, as text. A concurrent reader may get a mix of two texts. */
 void sl_agent_status_server_set_why(struct sl_agent_status_server *s, const char *why);
 void sl_agent_status_server_remove(struct sl_agent_status_server *s);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of the table of keys: blocks by name, keys in them, and what is allowed. */
+/* Look-ups in the table of keys: blocks by name, keys of a block, and allowed values. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ const char *conf_block_bare(enum conf_block block)
 	return dot ? dot + 1 : name;
 }
 
-/* Of the root, none. */
+/* Returns CONF_BLOCK_CNT for the root. */
 enum conf_block conf_block_parent(enum conf_block block)
 {
 	if (block == CONF_ROOT)

@@ -30,7 +30,7 @@ static bool all_servers(const struct sl_cfg_pool *pool, bool http1)
 	return pool->backend_cnt;
 }
 
-/* What clients of a server may go on in unless its route says otherwise. */
+/* Upgrades that a route to servers allows by default. */
 static const char *server_upgrades[] = {"websocket"};
 
 /* Both begin with their name. */
@@ -223,7 +223,7 @@ static bool same_header(const struct sl_cfg_route *a, const struct sl_cfg_route 
 				      : a->header == b->header;
 }
 
-/* Which of two routes of one host, listener, header and prefix answers is told by the method alone. */
+/* Two routes with the same host, listener, header and prefix must differ in their methods. */
 static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route,
 			  const struct sl_cfg_route *before)
 {
@@ -340,7 +340,7 @@ static void check_listeners(struct conf_parse *p)
 	}
 }
 
-/* A name for nobody would be lost without a word. */
+/* `host` is an error with endpoints that would ignore it. */
 static void check_host(struct conf_parse *p, const struct sl_cfg_backend *b)
 {
 	if (b->host && b->endpoint && !sl_server_is(b))
@@ -376,7 +376,7 @@ static void check_servers(struct conf_parse *p)
 			  c->agents.cpu_cnt, c->agents.count);
 }
 
-/* What nobody uses would serve nobody, without a word. */
+/* A subset that leaves backends unused by all workers is an error. */
 static void check_subset(struct conf_parse *p, struct sl_cfg_pool *pool)
 {
 	uint32_t least = (pool->backend_cnt + p->cfg->worker_cnt - 1) / p->cfg->worker_cnt;

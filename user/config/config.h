@@ -36,8 +36,8 @@ struct sl_tls_server;
 
 enum sl_attach_mode { SL_ATTACH_AUTO, SL_ATTACH_NATIVE, SL_ATTACH_GENERIC, SL_ATTACH_ADOPT };
 /*
- * What may decide on the size of batches: the number in the maps, the name, the name in the file.
- * Keys, metrics, lanes of the queue and the table of policies (batch/policy.h) are made of it.
+ * The policies that decide on batch sizes: number in the maps, name in C, name in the file.
+ * Keys, metrics, queue lanes and the policy table (batch/policy.h) are generated from this list.
  */
 #define SL_POLICIES(X)                                                                             \
 	X(0, ADAPTIVE, adaptive)                                                                   \
@@ -53,7 +53,7 @@ enum sl_policy {
 enum sl_bound_mode { SL_BOUND_SOFT, SL_BOUND_HARD };
 /* Treatment of paths that servers read in several ways. */
 enum sl_path_policy {
-	SL_PATH_AUTO = -1, /* of a route: as limits say */
+	SL_PATH_AUTO = -1, /* in a route: the value in `limits` */
 	SL_PATH_CHECK,
 	SL_PATH_REFUSE,
 	SL_PATH_NORMALISE,
@@ -61,7 +61,7 @@ enum sl_path_policy {
 };
 enum sl_fair_by { SL_FAIR_ADDRESS, SL_FAIR_HEADER, SL_FAIR_NONE };
 
-/* Of clients. */
+/* One `allow` or `deny` prefix of client addresses. */
 struct sl_cfg_prefix {
 	struct sl_addr_prefix of;
 	bool deny;
@@ -83,19 +83,19 @@ struct sl_cfg_interface {
 	uint32_t ring_size;
 	uint16_t vlan;                   /* SL_VLAN_ANY, SL_VLAN_NONE, or its number */
 	struct sl_cfg_prefixes prefixes; /* the longest that matches decides */
-	uint32_t allow_cnt;              /* with some allowed, all others are denied */
+	uint32_t allow_cnt;              /* not 0: addresses that match no prefix are denied */
 	int line;
 };
 
-/* A file that is read by who knows what is in it, and the line that names it. */
+/* A file that another module reads, and the line that names it. */
 struct sl_cfg_file {
 	const char *path; /* NULL: none */
 	int line;
 };
 
-/* What a client says of those that it asks for: it is believed, and the gateway's own added, or not. */
+/* `Forwarded` fields of clients: the gateway replaces them, or appends its own. */
 enum sl_forwarded { SL_FORWARDED_REPLACE, SL_FORWARDED_APPEND };
-/* What becomes of the requests of a client that has closed its half of the connection. */
+/* Open requests of a client that has half-closed its connection: cancelled or answered. */
 enum sl_half_close { SL_HALF_CLOSE_CANCEL, SL_HALF_CLOSE_ANSWER };
 
 enum sl_client_cert { SL_CLIENT_CERT_REQUIRE, SL_CLIENT_CERT_OPTIONAL };
@@ -116,7 +116,7 @@ struct sl_cfg_listener {
 	bool http, datagram; /* http: HTTP/1.1, HTTP/2 and gRPC */
 	uint8_t forwarded;   /* enum sl_forwarded */
 	uint8_t half_close;  /* enum sl_half_close */
-	struct sl_cfg_prefixes proxies;   /* who sends a PROXY header, and has to */
+	struct sl_cfg_prefixes proxies;   /* peers that must send a PROXY header */
 	struct sl_cfg_tls *tls;           /* NULL: none */
 	struct sl_tls_server *tls_server; /* made of it by sl_tls_load() */
 	int line;
@@ -128,12 +128,12 @@ struct sl_cfg_backend {
 	const char *first;    /* endpoint used until the one above is connected; NULL: that */
 	const char *fallback; /* endpoint used while that cannot be reached; NULL: none */
 	const char *key_file;
-	const char *source, *device; /* of ours, towards an rdma endpoint; NULL: the route's */
+	const char *source, *device; /* local, for rdma endpoints; NULL: from the IP route */
 	uint8_t device_port;         /* 0: any */
 	uint8_t tos;
 	uint32_t owner; /* account that may listen on shm, beside root and the gateway's own */
-	uint32_t concurrency; /* of a server: requests at a time; 0: learnt */
-	const char *host;     /* of a server: what all requests call it; NULL: what clients do */
+	uint32_t concurrency; /* http, h2c: concurrent requests; 0: learnt */
+	const char *host;     /* http, h2c: Host of all requests; NULL: the client's */
 	int line;
 };
 
@@ -158,7 +158,7 @@ struct sl_cfg_pool {
 	uint32_t subset;    /* members that each worker uses: at most backend_cnt; 0: all */
 	uint64_t max_body;
 	uint64_t max_reply_head;   /* bytes */
-	uint32_t max_reply_fields; /* of a head */
+	uint32_t max_reply_fields; /* in the head */
 	uint8_t fair;              /* enum sl_fair_by */
 	const char *fair_header;
 	int line;
@@ -167,7 +167,7 @@ struct sl_cfg_pool {
 /* A rule for one header field. */
 struct sl_cfg_rule {
 	const char *name;  /* lower case */
-	const char *value; /* that it gets; NULL: it is dropped */
+	const char *value; /* new value; NULL: the field is dropped */
 	const char *from;  /* not NULL: the prefix in its place, of a field that has it */
 	bool varies;       /* the value has places, as {host} */
 };
@@ -206,17 +206,17 @@ struct sl_cfg_route {
 	int8_t path;               /* enum sl_path_policy */
 	int8_t strip;              /* as the file says it; -1: not */
 	bool strip_prefix;         /* backend sees the path behind the prefix (default) */
-	bool forward_all;          /* it sees all headers, whom the client wanted, and the client */
-	bool underscores;          /* with forward_all: fields with '_' in their names too */
+	bool forward_all;          /* it gets all fields, the client's Host and its address */
+	bool underscores;          /* with forward_all: also fields with '_' in their names */
 	int8_t streams;            /* as the file says it; -1: not */
 	bool stream;               /* requests go on as they come */
 	bool stream_auto;          /* but small ones, which are read first */
 	bool upgrade_none;         /* the file says so */
-	bool backend_continues;    /* who says 100 (Continue) to a stream's client */
-	uint64_t idle_ns, max_duration_ns; /* of a stream; 0: no end */
-	uint64_t upgrade_timeout_ns;       /* of its backend to agree to an upgrade; 0: no end */
+	bool backend_continues;    /* the backend sends 100 (Continue) to a stream's client */
+	uint64_t idle_ns, max_duration_ns; /* limits of a stream; 0: none */
+	uint64_t upgrade_timeout_ns;       /* until the backend accepts an upgrade; 0: no limit */
 	uint64_t max_rate;                 /* bytes per second of a stream and direction; 0: any */
-	const char **upgrades;             /* what a stream may go on as, lower case */
+	const char **upgrades; /* protocols that a stream can be upgraded to, lower case */
 	uint32_t upgrade_cnt;
 	const char **forward_headers; /* lower case */
 	uint32_t forward_header_cnt;
@@ -230,7 +230,7 @@ struct sl_cfg_limits {
 	uint32_t max_connections, max_half_open, max_per_address;
 	uint32_t max_exchanges;
 	uint32_t max_promoted; /* connections of a worker */
-	/* What one client address may have of a worker, 0..1 of the whole; 1: no limit. */
+	/* Shares of a worker that one client address may use, 0..1; 1: no limit. */
 	double address_connections, address_exchanges, address_reading, address_frames;
 	uint32_t address_requests; /* per second; 0: no limit */
 	uint64_t frame_memory;     /* per worker: UMEM size */
@@ -244,19 +244,19 @@ struct sl_cfg_limits {
 	uint8_t path; /* enum sl_path_policy */
 };
 
-/* What somebody who asks the admin endpoint may do; each may do what those before it may. */
+/* Roles of clients of the admin endpoint; each includes the rights of those before it. */
 enum sl_admin_role { SL_ADMIN_NOBODY, SL_ADMIN_READ, SL_ADMIN_OPERATE };
 enum { SL_CFG_TOKEN_MIN = 16, SL_CFG_TOKEN_MAX = 256, SL_CFG_SOCKET_MAX = 100 };
 #define SL_RUN_DIR "/run/sluice"
 
 struct sl_cfg_admin {
 	const char *socket;        /* a path, "auto" or "none" */
-	const char *owner, *group; /* of the socket; NULL: who starts the gateway */
+	const char *owner, *group; /* account of the socket; NULL: the gateway's at its start */
 	uint8_t group_role;        /* enum sl_admin_role */
 	const char *address;
 	uint16_t port;          /* 0: no TCP */
 	const char *token_file; /* NULL: none is asked for */
-	const char **hosts;     /* that a Host header may name besides the address */
+	const char **hosts;     /* values of Host that are allowed besides the address */
 	uint32_t host_cnt;
 	int line;
 };
@@ -264,8 +264,8 @@ struct sl_cfg_admin {
 enum sl_access_log_format { SL_ACCESS_LOG_JSON, SL_ACCESS_LOG_COMBINED };
 
 /*
- * What a line has beside its time, peer, request, status, outcome, reason and bytes: name in the file.
- * Keys and lines are made of it.
+ * Optional fields of a line: name in C, name in the file. A line always has time, peer, request,
+ * status, outcome, reason and bytes. Keys and lines are generated from this list.
  */
 #define SL_LOG_FIELDS(X)                                                                           \
 	X(LISTENER, "listener")                                                                    \
@@ -301,7 +301,7 @@ static inline uint32_t sl_log_fields(const struct sl_cfg_access_log *l)
 	return l->fields ? l->fields : (1u << SL_LOG_FIELD_CNT) - 1;
 }
 
-#define SL_AUTO UINT64_MAX /* of a duration: not given, but measured */
+#define SL_AUTO UINT64_MAX /* a duration that is measured, not given */
 
 struct sl_cfg_setting {
 	const char *text; /* "listener web.port = 8080" */
@@ -329,7 +329,7 @@ struct sl_cfg_segment {
 
 struct sl_config {
 	const char *file;
-	struct sl_cfg_segment *pieces; /* of the file and what it includes */
+	struct sl_cfg_segment *pieces; /* segments of the file and its included files */
 	uint32_t piece_cnt;
 	const char **sources; /* included files, and "FOLDER/" where patterns look for them */
 	uint32_t source_cnt;
@@ -342,41 +342,41 @@ struct sl_config {
 	uint32_t listener_cnt;
 	struct sl_cfg_pool *pools;
 	uint32_t pool_cnt;
-	struct sl_cfg_route *routes; /* longest prefix first, as people want to see them listed */
+	struct sl_cfg_route *routes; /* longest prefix first */
 	uint32_t route_cnt;
 	struct sl_cfg_limits limits;
 	struct sl_cfg_admin admin;
 	struct sl_cfg_access_log access_log;
 	struct sl_cfg_agents agents;
-	const char *user; /* to run as after start; "root": stay, but without capabilities */
+	const char *user; /* account after the start; "root": unchanged, without capabilities */
 	const char **descriptor_sets; /* gRPC reflection */
 	uint32_t descriptor_set_cnt;
 	int descriptor_sets_line, cpus_line, user_line;
-	struct sl_descriptors *descriptors; /* their index; set by who starts the gateway */
+	struct sl_descriptors *descriptors; /* their index; set by the caller */
 	uint8_t log_level;                  /* enum sl_log_level */
-	struct sl_cfg_setting *settings;    /* what the file says, in its order */
+	struct sl_cfg_setting *settings;    /* settings in the file's order */
 	uint32_t setting_cnt;
 	void *arena;
-	void (*release)(struct sl_config *c); /* of what others have added; NULL: nothing */
+	void (*release)(struct sl_config *c); /* frees what other modules added; NULL: nothing */
 };
 
 /* "192.0.2.0/24", "fd00::/8", or an address; false if it is none, or has bits beyond its length. */
 bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p);
-/* Whether the address is in one of them. */
+/* Returns true if one of the prefixes contains the address; `deny` is not considered. */
 bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a);
 
 enum {
 	SL_CFG_FILE_MAX = 4 << 20,    /* bytes of a file and all that it includes */
 	SL_CFG_INCLUDE_DEPTH = 8,     /* files that include each other, one in the other */
 	SL_CFG_MAX_INCLUDES = 512,    /* files that a configuration includes */
-	SL_CFG_TARGET_MAX = 32 << 10, /* of a request line */
-	SL_CFG_MAX_PREFIXES = 4096,   /* of an interface */
+	SL_CFG_TARGET_MAX = 32 << 10, /* bytes of a request target */
+	SL_CFG_MAX_PREFIXES = 4096,   /* per interface */
 	SL_CFG_MAX_INTERFACES = 16,
-	SL_CFG_MAX_BACKENDS = 1024, /* of a pool; of pools SL_MAX_SERVICES */
-	SL_CFG_SUBSET = 256,        /* of them each worker uses all up to so many, by default */
+	SL_CFG_MAX_BACKENDS = 1024, /* per pool */
+	SL_CFG_SUBSET = 256,        /* default number of backends per worker */
 	SL_CFG_MAX_ROUTES = 1024,
-	SL_CFG_MAX_HOSTS = 64,         /* of a route */
-	SL_CFG_MAX_CERTIFICATES = 256, /* of a listener */
+	SL_CFG_MAX_HOSTS = 64,         /* per route */
+	SL_CFG_MAX_CERTIFICATES = 256, /* per listener */
 	SL_CFG_MAX_HANDSHAKE_THREADS = 16
 };
 
@@ -428,7 +428,7 @@ typedef void sl_config_diff_fn(void *arg, const char *key);
 void sl_config_diff(const struct sl_config *a, const struct sl_config *b, bool restart,
 		    sl_config_diff_fn *fn, void *arg);
 
-/* What needs a restart stays in `next` as it is in `now`: limits that sized memory, descriptors. */
+/* Copies settings that need a restart from `now` to `next`. */
 void sl_config_keep(struct sl_config *next, const struct sl_config *now);
 
 /* The reference: each key of each block, in the order of the table. */

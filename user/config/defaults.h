@@ -19,7 +19,7 @@
 #define SL_DEFAULT_MAX_BODY_MIB    16
 #define SL_DEFAULT_MAX_MESSAGE_MIB 64
 
-/* What parsers have room for, beside the four fields that HTTP/2 makes of a request line. */
+/* Capacity of the parsers, besides the four pseudo-header fields of HTTP/2. */
 #define SL_MAX_HEADERS_LIMIT 124
 
 /* As the file would say it: SL_DEFAULT_TEXT(SL_DEFAULT_MAX_HEAD_KIB) "k". */

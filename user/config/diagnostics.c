@@ -7,7 +7,7 @@
 
 #include "config/parse.h"
 
-enum { MORE_LEN = 80 }; /* of "and 12 more mistakes", behind the file's name */
+enum { MORE_LEN = 80 }; /* length of "and 12 more mistakes" after the file's name */
 
 void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *fmt, va_list ap)
 {
@@ -62,7 +62,7 @@ bool conf_diags_within(const struct conf_diags *m, int first, int last)
 	return false;
 }
 
-/* By insertion: mistakes of one line keep the order in which they were found. */
+/* Insertion sort: mistakes of one line keep the order in which they were found. */
 static void sort_mistakes(struct conf_diags *m)
 {
 	for (uint32_t i = 1; i < m->cnt; i++) {

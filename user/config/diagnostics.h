@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong with a file: a line for each mistake, "FILE:LINE: what was found; what is allowed",
- * told together in the order of the file.
+ * Collects the mistakes of a file and prints them in the order of the file, one line each:
+ * "FILE:LINE: found X; allowed: Y".
  *
  *   conf_diag_add() ... -> conf_diags_print() -> conf_diags_free()
  *
- * The number is bounded: a file with more is not looked at any further.
+ * Parsing stops at CONF_DIAGS_MAX mistakes.
  */
 #ifndef SL_CONFIG_DIAGNOSTICS_H
 #define SL_CONFIG_DIAGNOSTICS_H
@@ -40,11 +40,11 @@ static inline bool conf_diags_full(const struct conf_diags *m)
 {
 	return m->cnt == CONF_DIAGS_MAX;
 }
-/* Whether something in its block is wrong, so that what follows from it need not be told. */
+/* Returns true if the object's block has a mistake, and errors that follow are not reported. */
 bool conf_diags_has(const struct conf_diags *m, const void *of);
-/* Whether there is one of no object in these lines. */
+/* Returns true if these lines have a mistake that belongs to no object. */
 bool conf_diags_within(const struct conf_diags *m, int first, int last);
-/* Lines with '\n' between them. What has no room is counted in a last line. */
+/* Writes lines with '\n' between them. A last line counts the mistakes that did not fit. */
 void conf_diags_print(struct conf_diags *m, struct sl_err *err);
 void conf_diags_free(struct conf_diags *m);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a file of a configuration, if it is one that this host's administrator has written. */
+/* Reads a configuration file, if it belongs to an administrator of this host. */
 #ifndef SL_CONFIG_FILE_H
 #define SL_CONFIG_FILE_H
 
@@ -15,9 +15,9 @@ struct conf_file_id {
 };
 
 /*
- * Returns the text of a regular file of at most `limit` bytes, which the caller frees. Its owner must
- * be root, this process's account or the account that has called sudo, and no other account may be
- * able to write it, unless `any_owner`. Returns NULL, and in why "X; allowed: Y", where X is what was found. Never blocks.
+ * Returns the text of a regular file of at most `limit` bytes; the caller frees it. Returns NULL on
+ * errors, with "X; allowed: Y" in why. Unless `any_owner`, the owner must be root, this process's
+ * account or the account that called sudo. No other account may have write access. Never blocks.
  */
 char *conf_file_read(const char *path, size_t limit, bool any_owner, struct conf_file_id *id,
 		     struct sl_err *why);

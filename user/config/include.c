@@ -20,7 +20,7 @@ struct include_source {
 struct include_merge {
 	struct conf_parse *p;
 	struct sl_strbuf *out;
-	int line;      /* of the merged text that comes next */
+	int line;      /* next line of the merged text */
 	unsigned cnt;  /* files so far */
 	bool complete; /* no more text: what came last cannot be read to its end */
 };

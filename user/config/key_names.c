@@ -72,7 +72,7 @@ const struct conf_name conf_continuers[] = {
 	{0},
 };
 
-/* Of routes; of limits behind the first. */
+/* Values of a route's `path`; `limits` uses the table from the second entry on. */
 const struct conf_name conf_path_policies[] = {
 	{"auto", SL_PATH_AUTO},           {"check", SL_PATH_CHECK}, {"refuse", SL_PATH_REFUSE},
 	{"normalise", SL_PATH_NORMALISE}, {"raw", SL_PATH_RAW},     {0},

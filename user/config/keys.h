@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of keys: which key each block has, its type, range, default and meaning. Parser, checks
- * and `sluice help config` all go by it.
+ * The table of keys: block, name, type, range, default and help of each key. The parser, the checks
+ * and `sluice help config` use it.
  */
 #ifndef SL_CONFIG_KEYS_H
 #define SL_CONFIG_KEYS_H
@@ -45,7 +45,7 @@ struct conf_value {
 struct conf_type {
 	/* Parses text into obj; false: not allowed. */
 	bool (*set)(struct conf_value *v);
-	/* For people: "a whole number from 1 to 65535". */
+	/* Writes the allowed values as text, as "a whole number from 1 to 65535". */
 	void (*allowed)(const struct conf_key *k, char *buf, size_t len);
 };
 
@@ -57,16 +57,16 @@ struct conf_name {
 struct conf_key {
 	uint8_t block; /* enum conf_block */
 	bool list, required;
-	uint8_t size;  /* of the field */
+	uint8_t size;  /* bytes of the field */
 	size_t offset; /* in the block's struct */
 	const char *name;
 	const struct conf_type *type;
 	uint64_t min, max;
 	const char *fallback;          /* as a file would say it */
-	const struct conf_name *names; /* of an enum */
-	const char *what;              /* instead of the type's text of what is allowed */
+	const struct conf_name *names; /* values of conf_enum keys */
+	const char *what;              /* allowed values; NULL: the type's text */
 	const char *help;
-	bool restart; /* memory, threads or sockets hang on it: not reloaded */
+	bool restart; /* a reload does not change it */
 };
 
 /* Words of keys of the type conf_enum, in key_names.c. */
@@ -77,7 +77,7 @@ extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_polici
 	conf_roles[];
 enum {
 	CONF_MAX_KEYS = 256,
-	CONF_ALLOWED_LEN = 400, /* of the text of what is allowed */
+	CONF_ALLOWED_LEN = 400, /* bytes of a text of allowed values */
 };
 extern const struct conf_key conf_keys[];
 extern const size_t conf_key_cnt;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a file or a text to a configuration that is checked, or to a line for each mistake. */
+/* Loads a file or a text: the result is a checked configuration, or a line for each mistake. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/include.h"
 
-/* What no file that is run may be without. */
+/* A file that is run needs an interface, a listener and a route. */
 static void check_complete(struct conf_parse *p)
 {
 	if (!p->cfg->interface_cnt)
@@ -52,7 +52,7 @@ static void parse_text(struct conf_parse *p, const struct conf_file_id *id, char
 	if (!all.err)
 		conf_parse_text(p, sl_strbuf_cstr(&all));
 	sl_strbuf_fini(&all);
-	/* Of half a file nothing can be said that goes beyond one block. */
+	/* Checks across blocks need the whole file. */
 	if (!p->stopped)
 		conf_check(p);
 	conf_parse_settle(p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which key or block a name that is not known may stand for. */
+/* Suggests the key or block that an unknown name may mean. */
 #ifndef SL_CONFIG_NAMES_H
 #define SL_CONFIG_NAMES_H
 

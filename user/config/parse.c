@@ -315,7 +315,7 @@ static bool is_taken(const struct conf_parse *p, enum conf_block b, const char *
 	}
 }
 
-/* What has a name: false unless its keys are to be looked at. */
+/* Begins a named block. Returns false if its keys must be skipped. */
 static bool begin_named(struct conf_parse *p, enum conf_block b, const char *title, int line)
 {
 	static const int most[CONF_BLOCK_CNT] = {

@@ -34,19 +34,19 @@ enum { CONF_LINE_NAME = 300 };
 const char *conf_line_name(const struct conf_parse *p, int line, int from,
 			   char buf[CONF_LINE_NAME]);
 
-/* Which object stands for the block that is being read: that of a name, or the block itself. */
+/* Returns the `of` of mistakes in the current block of kind b: its object, or &line[b]. */
 const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 
-/* parse.c: fills cfg and routes, as far as the text can be taken apart. */
+/* parse.c: fills cfg and routes from the text, up to a syntax error. */
 void conf_parse_text(struct conf_parse *p, const char *text);
 /*
- * parse.c: gives back what was allocated for as much as a file may have. A gateway keeps older
- * configurations for as long as streams have them, so these take no more than they need.
+ * parse.c: shrinks arrays to their used length. Streams keep older configurations in memory, so
+ * their size matters.
  */
 void conf_parse_settle(struct conf_parse *p);
-/* check.c: what no key can see by itself; fills pools of routes and sorts them. */
+/* check.c: checks that involve several keys; resolves the pools of routes and sorts the routes. */
 void conf_check(struct conf_parse *p);
-/* system.c: what the configuration asks of this host. Objects may be incomplete. */
+/* system.c: checks interfaces, CPUs, accounts and files of this host. Objects may be incomplete. */
 void conf_check_system(const struct sl_config *c, struct conf_diags *m);
 
 #endif

@@ -24,7 +24,7 @@ bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p)
 	if (*slash && sl_parse_u64_max(sl_span_cstr(slash + 1), len, &len))
 		return false;
 	p->len = (uint8_t)len;
-	/* No bit beyond the first len: 10.0.0.1/8 is a slip of somebody who meant either. */
+	/* No bit may be set after the first len: 10.0.0.1/8 could mean 10.0.0.1 or 10.0.0.0/8. */
 	for (unsigned bit = p->len; bit < 128; bit++) {
 		if (p->addr[bit / 8] & 0x80 >> bit % 8)
 			return false;

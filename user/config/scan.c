@@ -10,8 +10,8 @@
 /* --- tokens, with what is wrong inside of one --- */
 
 /*
- * A text whose closing quote is missing ends at the opening quote of the next text, and each text
- * behind begins where the one before has ended. The first one of such a chain is the mistake.
+ * A text without a closing quote ends at the opening quote of the next text, which shifts all later
+ * texts. The first one of such a chain is the mistake.
  */
 static void note_span(struct conf_scan *s)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at the names in a file before libconfuse reads it. libconfuse stops at the first name that
- * it does not know, and takes the end of the text for the end of all blocks. So the scan reports
- * unknown names, texts and blocks that are not closed, and variables that are not set. A statement
- * with an unknown name or variable becomes blanks. Any other syntax error ends the scan; libconfuse
- * reports it.
+ * Scans the names in a file before libconfuse reads it. The library stops at the first unknown
+ * name, and closes all blocks at the end of the text. So the scan reports unknown names, unclosed
+ * texts and blocks, and unset variables. It blanks statements with unknown names or variables. Any
+ * other syntax error ends the scan and is reported by libconfuse.
  *
  *   conf_scan_begin -> conf_scan_run ... true: an include statement in `words`; false: the end
  *
@@ -16,11 +15,11 @@
 #include "config/parse.h"
 #include "config/token.h"
 
-enum { CONF_MAX_WORDS = 16 /* of an include statement */ };
+enum { CONF_MAX_WORDS = 16 /* words of an include statement */ };
 
 struct conf_word {
 	const char *value; /* NULL: out of memory */
-	int line;          /* of the file */
+	int line;          /* line in the file */
 };
 
 struct conf_scan {
@@ -37,7 +36,7 @@ struct conf_scan {
 	bool unclosed;   /* the end of the file has cut off a quoted text */
 	char *statement; /* begin of the innermost statement */
 	struct {
-		int line, end; /* of quoted texts that span lines, one behind the other */
+		int line, end; /* lines of adjoining quoted texts with line breaks */
 		char *statement;
 	} span;
 };

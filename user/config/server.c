@@ -93,7 +93,7 @@ void sl_server_folder_set(const char *path)
 	snprintf(folder, sizeof(folder), "%s", path);
 }
 
-/* With its NUL: where one text ends and the next begins counts. */
+/* The NUL is hashed too, so that the boundary between two texts counts. */
 static uint64_t hash_text(uint64_t h, const char *text)
 {
 	return sl_fnv64(h, text, strlen(text) + 1);
@@ -104,7 +104,7 @@ void sl_server_endpoint(char out[SL_SERVER_ENDPOINT_LEN], uint32_t agent, const 
 {
 	uint64_t h = SL_FNV64;
 
-	/* By all that it is: after a reload another server is not taken for this one. */
+	/* The hash covers all settings: after a reload, a changed server gets another endpoint. */
 	h = hash_text(hash_text(hash_text(h, pool), b->name), b->endpoint) + b->concurrency;
 	if (b->host)
 		h = hash_text(h, b->host);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a configuration asks of this machine, looked at without changing anything. */
+/* Checks what a configuration needs from this host, without changing anything. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -120,7 +120,7 @@ static void check_cpus(struct system_check *k)
 	}
 }
 
-/* Of a running gateway, which has its account, the lists may be out of reach. */
+/* Returns true if this account cannot read the list; a running gateway may have lost access. */
 static bool out_of_reach(const char *list)
 {
 	int fd = open(list, O_RDONLY | O_CLOEXEC);

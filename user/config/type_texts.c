@@ -59,7 +59,7 @@ static bool append_text(struct conf_arena *a, const char ***list, uint32_t *cnt,
 	return true;
 }
 
-/* What is about one connection, or the length of a body, is nobody's but the front's. */
+/* Fields of one connection and of the body's length belong to the front. */
 static bool is_hop_by_hop(const char *name)
 {
 	static const char *const names[] = {
@@ -114,7 +114,7 @@ static bool set_header_field(struct conf_value *v)
 
 const struct conf_type conf_header_field = {set_header_field, NULL};
 
-/* Of listeners that may come later in the file: check.c looks for them. */
+/* Listeners may come later in the file, so check.c resolves the names. */
 static bool set_route_listeners(struct conf_value *v)
 {
 	struct conf_route_ref *r = v->obj;
@@ -180,7 +180,7 @@ static bool set_hosts(struct conf_value *v)
 
 const struct conf_type conf_hosts = {set_hosts, NULL};
 
-/* What a Location may have, and a place to lead to that no client chooses the scheme of. */
+/* Accepts the characters of a Location with a fixed scheme, so that clients cannot choose it. */
 static bool set_redirect(struct conf_value *v)
 {
 	const char *s = v->text;
@@ -211,7 +211,7 @@ static bool set_files(struct conf_value *v)
 
 const struct conf_type conf_files = {set_files, NULL};
 
-/* What a Host header may have: nothing that would end it. */
+/* Accepts values of a Host header: no delimiter that would end one. */
 static bool set_admin_hosts(struct conf_value *v)
 {
 	struct sl_config *c = v->obj;
