@@ -2,9 +2,9 @@
 /*
  * Client of the admin endpoint: HTTP/1.0, one request per connection.
  *
- * Which gateway is meant: --admin, else the configuration's, else the one that runs on an interface
- * of this network namespace. Its Unix socket takes everything; where that is not for this account,
- * or there is none, what only looks goes to the TCP endpoint.
+ * The gateway is named by --admin, else by the configuration, else it is the one that runs on an
+ * interface of this network namespace. Its Unix socket accepts all requests. Without access to the
+ * socket, requests that only read go to the TCP endpoint.
  */
 #include <arpa/inet.h>
 #include <dirent.h>

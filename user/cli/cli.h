@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the subcommands share: their table, common options, and the client of the admin endpoint.
+ * Code that the subcommands share: their table, common options, and the admin endpoint's client.
  *
- * Exit status of all: 0 done, 1 it did not work or is not well (one line on stderr), 2 wrong usage.
+ * Exit status: 0 success, 1 failure or bad state (one line on stderr), 2 wrong usage.
  */
 #ifndef SL_CLI_CLI_H
 #define SL_CLI_CLI_H
@@ -57,38 +57,39 @@ struct cli_options {
 };
 
 /*
- * Takes them out of argv, which then holds the command's name and what is left, and returns the new
- * argc. `allowed` names those of this command: "c" config, "a" admin, "j" json, "k" keep, "m" maps,
- * "d" defaults, "f" interface, "g" has-interface, "i" interval, "n" count, "o" offline, "r" roff, "u"
- * no-supervise, "w" wait. -1 after a line on stderr.
+ * Moves options from argv to o, and returns the new argc: the command's name and its arguments.
+ * Returns -1 after a line on stderr. `allowed` has a letter for each option of this command:
+ *   c config     a admin   j json     k keep         m maps       d defaults   f interface
+ *   i interval   n count   o offline  r roff         w wait       u no-supervise
+ *   g has-interface
  */
 int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o);
-/* The same for commands that take nothing else. False after a line on stderr. */
+/* The same for commands without arguments. Returns false after a line on stderr. */
 bool cli_take_only_options(int argc, char **argv, const char *allowed, struct cli_options *o);
 
-/* "sluice COMMAND: text" on stderr. Returns CLI_FAILED. */
+/* Prints "sluice COMMAND: text" on stderr. Returns CLI_FAILED. */
 int cli_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same for wrong usage, with a pointer to --help. Returns CLI_USAGE. */
+/* Reports wrong usage, and names --help. Returns CLI_USAGE. */
 int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * A configuration that can be run: loaded, checked against this system, with the index of its
- * descriptor sets. NULL and a line in err for each mistake (SL_CFG_ERR_LEN holds them).
+ * Loads a configuration, checks it against this system, and indexes its descriptor sets. Returns
+ * NULL with a line in err for each mistake (SL_CFG_ERR_LEN holds them).
  */
 struct sl_config *cli_config_load(const char *file, struct sl_err *err);
-/* The second half of it, which reads certificates and keys. False: lines in err. */
+/* The second half of it: reads certificates and keys. Returns false with lines in err. */
 bool cli_config_complete(struct sl_config *c, struct sl_err *err);
 void cli_config_free(struct sl_config *c);
 
-/* Where a gateway's admin endpoint is: on a Unix socket, or, for what only looks, on TCP. */
+/* Addresses of a gateway's admin endpoint: the Unix socket, and TCP for requests that only read. */
 struct cli_target {
-	char socket[108]; /* "": none is known */
+	char socket[108]; /* "": unknown */
 	char address[64];
 	uint16_t port;   /* 0: no TCP */
-	char token[300]; /* that TCP may want; "": none */
+	char token[300]; /* for TCP; "": none */
 	bool by_default; /* the socket's name follows from the interface's */
 };
-/* From --admin, -c, or what runs here. 0 or -1 and a line in err. */
+/* Finds it by --admin, -c, or a running gateway. Returns 0, or -1 with a line in err. */
 int cli_find_admin(const struct cli_options *o, struct cli_target *t, struct sl_err *err);
 
 /*

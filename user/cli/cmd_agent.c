@@ -37,11 +37,11 @@ struct agent_command {
 	struct sl_agent_options servers[SERVERS_MAX];
 	unsigned server_cnt, listen_cnt;
 	const char *key_file;
-	const char *user; /* NULL: whoever has started it, without walls */
+	const char *user; /* NULL: the account at the start, without a sandbox */
 	uint32_t concurrency;
 };
 
-/* Of the server that was named last. */
+/* Sets the Host of the last server on the command line. */
 static bool take_host(struct agent_command *o, const char *host)
 {
 	struct sl_agent_options *last = o->server_cnt ? &o->servers[o->server_cnt - 1] : NULL;
@@ -133,8 +133,8 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 			return cli_error("agent", "%s", err.text);
 	}
 	/*
-	 * What the process needs of the host is open. uverbs refuses a process whose account has
-	 * changed since (sandbox/account.c), so RDMA wants one that is started under its account.
+	 * All resources of the host are open here. After a change of the account, uverbs refuses the
+	 * process (sandbox/account.c), so --user and RDMA exclude each other.
 	 */
 	for (unsigned i = 0; o->user && i < o->listen_cnt; i++) {
 		if (strstr(o->servers[i].listen, "rdma://") ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check: what `run` would refuse or warn of in a configuration; nothing is attached or dialled. With
- * --defaults it is the table of keys instead, as reference.c prints it.
+ * check: prints the errors and warnings that `run` would print, without attaching or connecting.
+ * The option --defaults prints the table of keys instead (reference.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static json_t *list_lines(const char *text)
 	return lines;
 }
 
-/* For a condition of a service: a file with mistakes passes, so that `run` tells them. */
+/* Condition of a service unit: a file with mistakes passes, so that `run` reports them. */
 static int check_interface(const char *file)
 {
 	if (!sl_config_lacks_interface(file))

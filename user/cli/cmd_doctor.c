@@ -277,7 +277,7 @@ static const char *why_not(const char *endpoint, int rc)
 			       "get`, and device, device_port and source of the backend";
 }
 
-/* Which way a backend is reached from here, and what happens where it cannot be. */
+/* Reports the transport and path to a backend, or why it cannot be reached. */
 static void look_at_backend(struct doctor *d, const char *pool, const struct sl_cfg_backend *b)
 {
 	char what[160], way[160], other[160];

@@ -104,7 +104,7 @@ static bool make_body(struct sl_span *out, uint32_t len)
 	return buf != NULL;
 }
 
-/* Of a URL, behind its scheme; NULL: another one. */
+/* Returns the text after http:// or https://, or NULL for other schemes. */
 static const char *take_scheme(const char *url, bool *tls)
 {
 	*tls = strncmp(url, "https://", 8) == 0;
@@ -113,7 +113,7 @@ static const char *take_scheme(const char *url, bool *tls)
 	return strncmp(url, "http://", 7) == 0 ? url + 7 : NULL;
 }
 
-/* http[s]://ADDRESS:PORT/PATH with a numeric address, so that no resolver is in what is measured. */
+/* Parses http[s]://ADDRESS:PORT/PATH. The address is numeric, so that no resolver is measured. */
 static bool parse_url(const char *url, struct sl_load_options *o)
 {
 	const char *p = take_scheme(url, &o->tls), *end;

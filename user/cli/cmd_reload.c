@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reload: lets a gateway read its file again (POST /reload), waits until all its workers have done so
- * (GET /stats), and prints what is in force now, and what waits for a restart, as control/reload.c
- * tells it.
+ * reload: lets a gateway read its file again (POST /reload), and waits until all its workers use it
+ * (GET /stats). It prints the settings that have changed, and those that need a restart.
  */
 #include <stdio.h>
 #include <stdlib.h>

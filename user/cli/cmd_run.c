@@ -113,7 +113,7 @@ static void raise_limits(void)
 	}
 	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0) {
 		sl_probe_host(&host);
-		if (!host.cap_ipc_lock) /* which makes the limit moot */
+		if (!host.cap_ipc_lock) /* it lifts the limit */
 			sl_log_warn("cannot raise the limit of locked memory and have no "
 				    "CAP_IPC_LOCK: if memory is refused, ulimit -l unlimited, or "
 				    "LimitMEMLOCK=infinity");
@@ -144,7 +144,7 @@ static size_t add_folder(const char *file, char (*folders)[PATH_MAX], size_t n)
 	return n + 1;
 }
 
-/* Of what a reload reads again. */
+/* Adds the directories of files that a reload reads again. */
 static size_t list_tls_folders(const struct sl_config *c, char (*folders)[PATH_MAX], size_t n)
 {
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
@@ -160,7 +160,7 @@ static size_t list_tls_folders(const struct sl_config *c, char (*folders)[PATH_M
 	return n;
 }
 
-/* Where files are that are used after the start: by a reload, dialers, libraries, logrotate. */
+/* Lists paths that are used after the start: by a reload, connects, libraries and logrotate. */
 static size_t list_places(const struct sl_config *c, const char *file,
 			  struct sl_sandbox_place *places, char (*folders)[PATH_MAX])
 {
@@ -171,7 +171,7 @@ static size_t list_places(const struct sl_config *c, const char *file,
 		{"/dev/infiniband", SL_SANDBOX_DEVICE},
 		{SL_PIN_ROOT, SL_SANDBOX_REMOVE},
 	};
-	/* Whole folders: who changes resolv.conf puts another file in its place. */
+	/* Whole directories, because tools replace resolv.conf by a new file. */
 	static const struct sl_sandbox_place resolver[] = {
 		{"/etc", SL_SANDBOX_READ},
 		{"/run/systemd/resolve", SL_SANDBOX_READ},
@@ -214,10 +214,9 @@ static int enter_sandbox(const struct sl_config *c, const char *file, struct sl_
 	if (!folders)
 		return sl_fail(err, -ENOMEM, "sandbox: out of memory");
 	/*
-	 * Programs, sockets and maps are held by descriptors, through which the kernel (5.19 and
-	 * newer) lets anybody update maps: no rights are needed any more. The one exception: when a
-	 * backend comes back, RDMA registers the workers' memory with its device, and beyond the
-	 * limit of locked memory, where that could not be lifted, this takes CAP_IPC_LOCK.
+	 * Programs, sockets and maps are open descriptors. Updating a map through its descriptor
+	 * needs no capability (Linux 5.19 and newer). RDMA is the exception: each new connection
+	 * to a backend registers the workers' memory. Beyond RLIMIT_MEMLOCK this needs CAP_IPC_LOCK.
 	 */
 	if (getrlimit(RLIMIT_MEMLOCK, &locked) != 0 || locked.rlim_cur != RLIM_INFINITY)
 		opt.keep_caps = any_endpoint(c, is_rdma) ? UINT64_C(1) << CAP_IPC_LOCK : 0;
@@ -295,7 +294,7 @@ static void log_warning(void *arg, const char *line)
 	sl_log_warn("%s", line);
 }
 
-/* Tells why it does not start: the log, and in one line the service manager. */
+/* Reports why it does not start, to stderr and to the service manager. */
 static void log_error(const struct sl_err *err)
 {
 	sl_output_text(STDERR_FILENO, err->text);
@@ -303,7 +302,7 @@ static void log_error(const struct sl_err *err)
 	sl_notify_status(err->text);
 }
 
-/* With a guard that waits. Returns NULL and lines in err. */
+/* Starts the agents' zygote and opens the gateway. Returns NULL with lines in err. */
 static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zygote,
 				       struct sl_err *err)
 {
@@ -350,7 +349,7 @@ static int run_gateway(void *arg)
 	return rc;
 }
 
-/* What dead gateways have pinned, and what one that has become another account could not remove. */
+/* Removes pins and files of dead gateways, which these could not remove under their own account. */
 static void clean_up(void *arg)
 {
 	(void)arg;

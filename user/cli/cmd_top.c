@@ -79,7 +79,7 @@ static double live_sum(const json_t *service, const char *key)
 	return sum;
 }
 
-/* Of the worker that had the most requests: estimates of others may be stale. */
+/* Returns the value of the worker with the most requests; estimates of others may be stale. */
 static double live_busiest(const json_t *service, const char *key)
 {
 	json_t *live = json_object_get(service, "live"), *l, *best = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cli.h has for all commands, but for the client of the admin endpoint (admin.c): loading a
+ * Shared code of all commands, except the client of the admin endpoint (admin.c): loading a
  * configuration with the files that it names, lines on stderr, options.
  */
 #include <stdarg.h>

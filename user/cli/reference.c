@@ -19,7 +19,7 @@
 
 struct reference_page {
 	enum cli_form form;
-	json_t *list; /* of CLI_JSON */
+	json_t *list; /* for CLI_JSON */
 	const char *block;
 };
 
