@@ -18,7 +18,8 @@ struct sl_gateway {
 	struct sl_svc_ctl ctl;
 	struct sl_ring *events[2];
 	atomic_bool ready, closed, faulty, restart, drain_called, drain_done;
-	struct sl_config *reloaded; /* what it was given, and takes after `busy` steps */
+	/* configuration that it was given, and takes after `busy` steps */
+	struct sl_config *reloaded;
 	int busy, refuses;
 };
 

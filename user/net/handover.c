@@ -389,7 +389,7 @@ static uint8_t port_of_slot(const struct sl_net *n, const struct handover_slot *
 	return 0;
 }
 
-/* A frame of the own UMEM with the bytes of the slot; NULL: counted. */
+/* Copies a slot into a frame of the own UMEM. Returns NULL, and counts it, if there is none. */
 static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *s)
 {
 	struct sl_frame *f = NULL;

@@ -110,10 +110,10 @@ struct sl_net {
 	} tx[SL_MAX_PORTS];
 	struct sl_net_listener *listeners;
 	uint32_t listener_cnt;
-	uint16_t listener_slot[SL_NET_LISTENER_SLOTS]; /* index + 1, by hash of port, family,
-							  protocol */
-	uint8_t hash_key[16];                          /* for flow tables; random per process */
-	struct sl_handover *handover;                  /* to other workers; NULL when alone */
+	/* index + 1, by hash of port, family, protocol */
+	uint16_t listener_slot[SL_NET_LISTENER_SLOTS];
+	uint8_t hash_key[16];         /* key of flow tables; random per process */
+	struct sl_handover *handover; /* other workers; NULL: none */
 	uint64_t nexthop_changes;                      /* of connections */
 	int raw_fd[2];                                 /* IPv4, IPv6; -1: not open */
 	unsigned kernel_tx_left;                       /* packets in this tenth of a second */
@@ -220,7 +220,7 @@ static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_
  */
 bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path);
 
-/* The flow of a received frame. Ports are zero when it ends before them. */
+/* Fills the flow of a received frame; ports are zero if the frame ends before them. */
 void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl_flow_key *key);
 
 /*
@@ -278,7 +278,7 @@ void sl_net_close_kernel_tx(struct sl_net *n);
  */
 void sl_net_copy_to_kernel(struct sl_net *n, const struct sl_frame *f,
 			   const struct sl_net_path *path);
-/* Hands what is queued to the ports, then lets each port do its completions, refill and wake-up. */
+/* Passes queued frames to the ports; then completions, refill and wake-up. */
 void sl_net_flush(struct sl_net *n);
 
 #endif

@@ -49,7 +49,7 @@ struct sl_port {
 	uint16_t mtu; /* of the interface: largest IP packet */
 	uint16_t queue;
 	bool partial_csum; /* an L4 checksum may be the pseudo-header sum only */
-	int fd;            /* readable when frames are there; -1 for a fake */
+	int fd;            /* readable when frames have arrived; -1 for a fake */
 	int ifindex;
 	char ifname[16];
 	struct sl_port_stats stats;

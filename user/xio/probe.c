@@ -185,7 +185,7 @@ bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic)
 	return generic;
 }
 
-/* A number of the interface's folder in sysfs. */
+/* Reads a number from the interface's sysfs directory. */
 static bool read_attribute(const char *ifname, const char *name, unsigned long *out)
 {
 	char path[96], text[24] = "", *end;

@@ -178,7 +178,9 @@ static void reap_completions(struct xsk_port *x)
 	x->tx_pending -= cnt;
 }
 
-/* In batches, since each touches a line that the kernel writes; at once when the ring runs dry. */
+/*
+ * In batches, since each touches a cache line that the kernel writes; at once if the ring runs dry.
+ */
 static void refill_ring(struct xsk_port *x)
 {
 	struct sl_umem *u = x->port.umem;

@@ -98,7 +98,7 @@ TEST(all_but_these)
 	client("fd99::9", SL_RX_DENIED);
 }
 
-/* What is not for a listener is not looked at: the kernel has its own rules for it. */
+/* Packets for no listener are left to the kernel, which has its own rules. */
 TEST(prefixes_apply_to_listeners_only)
 {
 	struct packet p = {0};

@@ -529,7 +529,7 @@ TEST(sigkill_leaves_no_program)
 	sl_xdp_close(&xdp);
 }
 
-/* What nobody holds any more goes, what a living gateway has pinned stays. */
+/* Pins of a dead gateway are removed; those of a living one stay. */
 TEST(unused_pins_are_removed)
 {
 	pid_t pid = start_gateway();

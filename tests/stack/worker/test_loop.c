@@ -93,7 +93,7 @@ static void *tell_later(void *arg)
 	return NULL;
 }
 
-/* What a sleep takes is known from its calls, without the time asleep. */
+/* The cost of a sleep is known from its calls, without the time asleep. */
 TEST(each_sleep_updates_the_wakeup_cost)
 {
 	enum { SLEEPS = 20, BESIDE_NS = 150000 };

@@ -146,7 +146,7 @@ TEST(wrong_put_is_detected)
 	sl_mempool_fini(&p);
 }
 #else
-/* Left out and counted: nobody gets what somebody has. */
+/* Rejected and counted: no object is handed out twice. */
 TEST(wrong_put_is_detected)
 {
 	uint64_t broken = sl_checks_broken();

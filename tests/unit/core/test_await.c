@@ -257,7 +257,7 @@ TEST(of_a_client_that_leaves_no_backend_hears)
 	ck_assert_uint_eq(other()->id_cnt, 0);
 }
 
-/* The backend is there, and what a flight needs is not: it goes on waiting, and nobody overtakes it. */
+/* The backend is up, but the batch cannot be sent: the request waits on, and none overtakes it. */
 TEST(unsendable_stream_is_tried_again)
 {
 	struct sl_sent_batch *f[4096];

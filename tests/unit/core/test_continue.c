@@ -142,7 +142,7 @@ TEST_EACH(a_backend_that_lies, 5)
 	ck_assert_int_eq(heard("502 Bad Gateway"), _i != 1);
 }
 
-/* Behind its reply's end it is nobody's. */
+/* It is dropped behind the end of its reply. */
 TEST(late_continue_is_ignored)
 {
 	backends();

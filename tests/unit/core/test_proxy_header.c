@@ -39,7 +39,7 @@ static void tear_down_proxy(void)
 
 FIXTURE(set_up_proxy, tear_down_proxy)
 
-/* What came ahead waits behind a hole, and is nobody's until the header fills that. */
+/* Bytes behind a hole belong to no client until the header fills it. */
 TEST(out_of_order_bytes_count_for_the_proxied_address)
 {
 	static const char header[] = "PROXY TCP4 192.0.2.7 10.9.9.9 1000 80\r\n",

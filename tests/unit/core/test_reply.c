@@ -518,7 +518,7 @@ TEST_EACH(open_request_that_ends_early_is_cancelled, 2)
 	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 0);
 }
 
-/* What is passed on as it comes is not bounded by what others may keep. */
+/* The limit of kept bytes does not bound what is passed on as it comes. */
 TEST_EACH(max_body_limits_only_kept_bodies, 2)
 {
 	char head[128];

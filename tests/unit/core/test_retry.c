@@ -461,7 +461,7 @@ static void begin_stream(void)
 	first = bed.backends[0].id_cnt ? 0 : 1;
 }
 
-/* What was sent of it was all that a backend takes without giving credit, and is sent once more. */
+/* A backend gets so much without giving credit; all of it is sent again. */
 TEST_EACH(stream_moves_to_another_backend_with_its_sent_bytes, 4)
 {
 	static const char rest[] = "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy";
@@ -504,7 +504,7 @@ TEST(a_stream_of_which_a_backend_has_taken_some_is_not_repeated)
 	ck_assert_uint_eq(bed.core.stats.retried, 0);
 }
 
-/* What was taken of the second one does not come back. */
+/* Bytes taken from the second one do not come back. */
 TEST_EACH(joined_stores_have_the_rest_of_both, 2)
 {
 	struct sl_store one = {0}, two = {0};

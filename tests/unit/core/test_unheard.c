@@ -146,7 +146,7 @@ TEST(an_upload_takes_few_rounds)
 	ck_assert_uint_le(rounds, 1 + (1 << 20) / WIDE);
 }
 
-/* Whose backend listens is as narrow as others, unless round trips are long: then that holds it up. */
+/* A stream whose backend reads is as narrow as others, unless long round trips slow it down. */
 TEST_EACH(window_of_an_answered_stream_fits_its_path, 2)
 {
 	enum { LONG_US = 1000000000 };
@@ -202,7 +202,7 @@ TEST(parts_without_room_wait_for_their_backend)
 	ck_assert_uint_eq(bed.core.rpc->part_bytes, 0);
 }
 
-/* Who opens and resets them: their heads wait for it, and leave flights for others. */
+/* A client that opens and resets streams: their heads wait for it, and leave batches to others. */
 TEST(unread_heads_leave_sent_batches_to_others)
 {
 	enum { RESETS = 200 };

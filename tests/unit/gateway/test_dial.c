@@ -198,7 +198,7 @@ TEST(promoted_link_is_due_at_once)
 	ck_assert_ptr_eq(sl_dial_timer_pop(cm, now_ns + 20 * MS), dialers[5]);
 }
 
-/* What has broken would break again, and each time requests are lost with it. */
+/* A connection that broke would break again, and lose requests each time. */
 TEST_EACH(broken_primary_endpoint_is_retried_after_a_delay, 2)
 {
 	struct worker_link *wl;

@@ -147,7 +147,7 @@ TEST(longer_polls_have_to_find_more)
 	ck_assert_uint_lt(polls(1000, 4), 200);
 }
 
-/* Who polls may keep from its processor what it waits for. */
+/* A polling thread may take the CPU that the awaited thread needs. */
 TEST(polling_beside_local_threads_must_pay_more)
 {
 	what = SL_POLL_LOCAL_THREADS;

@@ -74,7 +74,7 @@ struct sl_xdp {
 	bool generic;
 	uint32_t prog_id;
 	uint32_t attached_id; /* program on the interface: this one, or the dispatcher */
-	uint32_t worker_cnt;  /* of the maps; when adopted, they may have more than was asked for */
+	uint32_t worker_cnt;  /* of the maps; an adopted program may have more than requested */
 	uint32_t service_cnt; /* stride for sl_hist_index() and sl_live_index() */
 	char mode[128];       /* text: "native, single program (no dispatcher: ...)" */
 	char pin_dir[128];    /* "": no pins */
