@@ -112,12 +112,12 @@ struct sl_net {
 	uint32_t listener_cnt;
 	/* index + 1, by hash of port, family, protocol */
 	uint16_t listener_slot[SL_NET_LISTENER_SLOTS];
-	uint8_t hash_key[16];         /* key of flow tables; random per process */
-	struct sl_handover *handover; /* other workers; NULL: none */
-	uint64_t nexthop_changes;                      /* of connections */
-	int raw_fd[2];                                 /* IPv4, IPv6; -1: not open */
-	unsigned kernel_tx_left;                       /* packets in this tenth of a second */
-	uint64_t kernel_tx_tenth, kernel_tx_cnt;       /* cnt: packets sent by the kernel */
+	uint8_t hash_key[16];                    /* key of flow tables; random per process */
+	struct sl_handover *handover;            /* other workers; NULL: none */
+	uint64_t nexthop_changes;                /* of connections */
+	int raw_fd[2];                           /* IPv4, IPv6; -1: not open */
+	unsigned kernel_tx_left;                 /* packets in this tenth of a second */
+	uint64_t kernel_tx_tenth, kernel_tx_cnt; /* cnt: packets sent by the kernel */
 	uint64_t drops[SL_DROP_CNT];
 };
 
