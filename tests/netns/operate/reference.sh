@@ -66,7 +66,7 @@ check "each command" eval 'names commands commands | each sluice.8 "^\.B " "( |\
 keys() { "$SLUICE" help config --json | python3 -c 'import json, sys
 print(*sorted({e["key"] for e in json.load(sys.stdin)}), sep="\n")'; }
 check "sluice.conf(5): each key" eval 'keys | in_page sluice.conf.5'
-functions() { grep -v "^typedef" "$ROOT/include/sluice/backend.h" | grep -oE '\bsl_[a-z_]+\(' | tr -d '(' | sort -u; }
+functions() { grep -vE "^typedef|SL_DEPRECATED" "$ROOT/include/sluice/backend.h" | grep -oE '\bsl_[a-z_]+\(' | tr -d '(' | sort -u; }
 check "libsluice-backend(3): each function of its header" eval 'functions | each libsluice-backend.3 "\b" "\("'
 sed -n '/^#include <sluice/,/^\.fi/p' "$MAN/libsluice-backend.3" | sed -n '/^static void handle/,/^\.fi/p' |
 	sed '$d; s/\\-/-/g; s/\\e/\\/g' >"$D/handle.c"
