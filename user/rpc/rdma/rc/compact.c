@@ -11,7 +11,9 @@ enum {
 	PADDING_MAX = 7,
 };
 
-/* Of a message without fragments, whose number nobody asks for: none that has some comes so far. */
+/*
+ * Sequence number of the header: never reached by a fragmented message, and not used in whole ones.
+ */
 #define WHOLE_ID ((UINT64_C(1) << 48) - 1)
 
 static uint64_t body_len_of(const struct sl_rpc_entry *e)
@@ -19,7 +21,10 @@ static uint64_t body_len_of(const struct sl_rpc_entry *e)
 	return sizeof(*e) + sl_rpc_pad8(e->meta_len) + sl_rpc_pad8(e->len);
 }
 
-/* Not what would be another message at the other end, nor what the form would save little of. */
+/*
+ * Returns true if the compact form loses nothing: one whole message of this process' epoch without
+ * `rest`, short enough.
+ */
 static bool fits_compact(const struct sl_rpc_header *h, const struct sl_rpc_entry *e)
 {
 	return !e->rest && e->together <= UINT8_MAX && body_len_of(e) == h->fragment_len &&

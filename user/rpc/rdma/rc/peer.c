@@ -12,7 +12,7 @@
 enum { EVENTS_MAX = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sl_list all = {&all, &all}; /* that are shared */
+static struct sl_list all = {&all, &all}; /* published peers */
 
 struct rc_peer *rc_peer_new(struct rdma_cm_id *id, struct rdma_event_channel *cm)
 {
@@ -36,7 +36,7 @@ int rc_peer_watch(struct rc_peer *peer)
 	return rc;
 }
 
-/* With the lock. */
+/* Lock held. */
 static void unpublish_locked(struct rc_peer *peer)
 {
 	if (peer->published)
@@ -123,12 +123,12 @@ void rc_peer_handle_cm_events(struct rc_peer *peer)
 
 	for (int i = 0; i < EVENTS_MAX; i++) {
 		if (rdma_get_cm_event(peer->cm, &ev)) {
-			/* Not to be read by this thread (doorbell.c): an end, most likely. */
+			/* This thread may not read it (doorbell.c): most likely the end. */
 			gone |= errno == EACCES;
 			break;
 		}
 		switch (ev->event) {
-		/* What makes it say so is not authenticated. */
+		/* not authenticated */
 		case RDMA_CM_EVENT_DISCONNECTED: suspect = true; break;
 		case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -147,7 +147,7 @@ void rc_peer_handle_cm_events(struct rc_peer *peer)
 		return;
 	}
 	rc_conns_suspect_peer(peer);
-	/* Is answered, so that the other end hears of it as well, if that lives. */
+	/* Answers the disconnect, so that a living peer learns of it. */
 	(void)rdma_disconnect(peer->id);
 }
 
@@ -188,7 +188,7 @@ void rc_peer_park_qp(struct rc_peer *peer, struct rc_conn *conn)
 	peer->iface = conn->iface;
 	conn->qp = (struct rc_qp){.slots = 0};
 	conn->iface = NULL;
-	conn->pd = NULL; /* the iface's */
+	conn->pd = NULL; /* belongs to the interface */
 }
 
 void rc_peer_put(struct rc_peer *peer)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the connection manager holds between two processes. It makes their first connection, which
- * takes half a dozen messages and as many wake-ups, and tells at once when the other process has
- * died. Further connections are made by one exchange of datagrams (wireup.h), and hold on to it: so
- * what the connection manager has does not grow with the connections of two processes.
+ * A remote process: what the RDMA CM keeps for it, and how to reach it. The CM makes the first
+ * connection, which takes about six messages and as many wake-ups. It also reports the end of the
+ * other process at once. Further connections are made by one exchange of datagrams (wireup.h) and
+ * hold a reference to the peer. So the CM's state does not grow with the number of connections.
  *
- * What makes it tell is not authenticated. So that ends the first connection only; the others ask the
- * peer's device, which answers as long as their queue pairs live there (rc_probe_peer).
+ * A CM disconnect is not authenticated. It ends the first connection only. The others probe the
+ * peer's device, which answers as long as their queue pairs exist there (rc_probe_peer()).
  *
- *   new --watch--> heard by the closer's thread --share--> may be found by others --end--> not any more
+ *   new --watch--> service thread handles CM events --publish--> found by others --> unpublished
  *
- * It ends with the last connection that has it. The queue pair that it was made for lives as long,
- * for its number is what the connection manager tells connections apart by: that of a connection
- * that has ended is parked here, reset.
+ * The peer is freed with its last reference. The queue pair of the first connection must live as
+ * long, because the CM identifies connections by its number. When that connection ends, its queue
+ * pair is reset and parked here.
  *
- * find, share: any thread. All else, once it is watched, is the closer's (service_thread.c).
+ * find, publish: any thread. Everything else, once watched: the service thread.
  */
 #ifndef SL_RPC_RDMA_PEER_H
 #define SL_RPC_RDMA_PEER_H
@@ -33,68 +33,80 @@
 struct rc_conn;
 struct rc_iface;
 
-/* How the peer is reached without the connection manager. */
+/* How to reach the peer without the CM. */
 struct rc_peer_addr {
-	struct sockaddr_storage sa; /* dialled; of no family at an acceptor, which does not dial */
-	struct rdma_path_spec path; /* by which way */
-	uint64_t epoch;             /* the peer's */
-	uint32_t wireup_qpn;        /* queue pair that takes HELLOs; 0: none */
-	uint32_t slots, bulk_len;   /* granted, last time */
-	struct rdma_local local;    /* from here */
+	/* dialed address; AF_UNSPEC at the accepting end, which does not dial */
+	struct sockaddr_storage sa;
+	struct rdma_path_spec path; /* path that was asked for */
+	uint64_t epoch;
+	uint32_t wireup_qpn;        /* takes wireup requests; 0: none */
+	uint32_t slots, bulk_len;   /* granted to the first connection */
+	struct rdma_local local;    /* local port and GID */
 	struct ibv_qp_attr qp_attr; /* address vector and path MTU */
 };
 
 enum { RDMA_PATH_TEXT_LEN = 96 };
 
-/* What the first connection has found out about the way there; others need not ask the kernel. */
+/* Facts about the path from the first connection. Others need not query the device again. */
 struct rdma_path_info {
 	uint64_t rate_bps;
-	uint32_t message_max;          /* bytes */
-	uint32_t packet_len;           /* the path's MTU; 0: nothing is known yet */
-	char text[RDMA_PATH_TEXT_LEN]; /* for people */
+	uint32_t message_max;
+	uint32_t packet_len;           /* path MTU in bytes; 0: nothing is known yet */
+	char text[RDMA_PATH_TEXT_LEN]; /* printed in messages */
 };
 
 struct rc_peer {
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
-	_Atomic bool gone; /* the peer's process, as it seems, or its device: nobody joins */
+	/* the process has ended, or its device has gone: no further connections */
+	_Atomic bool gone;
 	struct rc_peer_addr addr;
 	struct rdma_path_info path_info;
-	/* peer.c's */
+	/* used by peer.c */
 	struct sl_list node;
 	bool published, watched;
 	unsigned refs;
 	pid_t pid;
-	struct rc_iface *iface; /* of what is parked */
+	struct rc_iface *iface; /* where the parked queue pair belongs */
 	struct rc_qp qp;
 };
 
-/* Takes both; NULL: no memory. rc_peer_drop() gives them back, of one that is not watched yet. */
+/*
+ * Returns a peer that owns `id` and `cm`; NULL: out of memory. rc_peer_drop() frees one that is not
+ * watched yet, and leaves both to the caller.
+ */
 struct rc_peer *rc_peer_new(struct rdma_cm_id *id, struct rdma_event_channel *cm);
+/* Frees a peer that is not watched. */
 void rc_peer_drop(struct rc_peer *peer);
-/* The closer's thread hears it from now on. 0 or -errno. */
+/* Lets the service thread handle CM events of this peer. Returns 0 or -errno. */
 int rc_peer_watch(struct rc_peer *peer);
-/* Others may be made by it, if the device has what that takes. `qp` is connected. */
+/*
+ * Lets find functions return this peer. Does nothing if it has no wireup QP, or `qp`, which must be
+ * connected, cannot be queried.
+ */
 void rc_peer_publish(struct rc_peer *peer, struct ibv_qp *qp, const struct rc_peer_addr *k);
 
-/* To what was dialled by that address and way, or NULL; the caller has a part in it then. */
+/* Returns the peer with that dialed address and path, with a reference; NULL: none. */
 struct rc_peer *rc_peer_find_by_addr(const struct sockaddr_storage *sa,
 				     const struct rdma_path_spec *path);
-/* Of that peer: its process, the address by which it comes, and how packets to it are marked. */
+/* Returns the peer with that process epoch, GID and traffic class, with a reference; NULL: none. */
 struct rc_peer *rc_peer_find_by_gid(const struct ibv_context *device, uint64_t epoch,
 				    const uint8_t gid[16], uint8_t tos);
-/* A peer that does not answer at its wireup_qpn any more is not looked for there again. */
+/* Ends that. Called when the peer does not answer wireup requests any more. */
 void rc_peer_unpublish(struct rc_peer *peer);
 
-/* What the connection manager has to say. */
+/* Handles CM events: a disconnect makes the peer suspect, other failures end its connections. */
 void rc_peer_handle_cm_events(struct rc_peer *peer);
-/* Of a connection that closes: if it is the last one, so does the peer. */
+/* Sends a CM disconnect if the caller holds the last reference. */
 void rc_peer_disconnect_last(struct rc_peer *peer);
-/* Whether the queue pair that goes is the peer's, and others still have that. */
+/* Returns true if `qp` is the CM's queue pair and other connections still need it. */
 bool rc_peer_needs_qp(struct rc_peer *peer, const struct ibv_qp *qp);
-/* What a connection that is taken apart has and the peer needs for others. */
+/* Keeps the CM's queue pair and the place in the interface, if `conn` has them. */
 void rc_peer_park_qp(struct rc_peer *peer, struct rc_conn *conn);
-/* The part of one of which nothing is left: the last id of a device that has gone closes its context. */
+/*
+ * Releases a reference. The connection must be freed before: the last id of a removed device closes
+ * its context.
+ */
 void rc_peer_put(struct rc_peer *peer);
 
 #endif

@@ -7,12 +7,12 @@
 #include "rpc/rdma/rc/rc_conn.h"
 
 /*
- * Work requests besides one for each message: the first SEND and receive, and those of a message that
- * takes several WRITEs.
+ * Work requests beyond one per message: the first SEND and receive, and further WRITEs of a large
+ * message.
  */
 enum { SPARE_WRS = 16 };
 
-/* One that waits for a connection. */
+/* An unused queue pair. */
 struct rc_qp_spare {
 	struct sl_list node;
 	struct rc_qp qp;
@@ -31,7 +31,7 @@ static int negative_errno(void)
 	return errno > 0 ? -errno : -ENOMEM;
 }
 
-/* Inline where the device has it: asked for, then taken as granted. */
+/* Asks for inline data; does without if the device refuses. */
 static int create_qp(struct rc_qp *e, const struct rc_qp_attr *qp_attr)
 {
 	struct ibv_device_attr device;
@@ -52,7 +52,7 @@ static int create_qp(struct rc_qp *e, const struct rc_qp_attr *qp_attr)
 	if (device.max_sge < RC_SGE_MAX)
 		attr.cap.max_send_sge = (uint32_t)device.max_sge;
 	e->sge_max = attr.cap.max_send_sge;
-	e->wr_max = attr.cap.max_send_wr - 2; /* beside what asks after the peer, and the last */
+	e->wr_max = attr.cap.max_send_wr - 2; /* less the probe and the last SEND */
 	e->qp = ibv_create_qp(qp_attr->pd, &attr);
 	if (!e->qp) {
 		attr.cap.max_inline_data = 0;
@@ -111,7 +111,7 @@ void rc_qp_pool_init(struct rc_qp_pool *p, const struct rc_qp_attr *qp_attr)
 	sl_list_init(&p->spare);
 }
 
-/* With the lock: those that have another number of slots. */
+/* Destroys queue pairs of other sizes. Lock held. */
 static void free_other_sizes(struct rc_qp_pool *p, uint32_t slots)
 {
 	struct sl_list *at, *next;
@@ -174,7 +174,7 @@ void rc_qp_pool_refill(struct rc_qp_pool *p)
 		uint32_t slots = p->refill_slots;
 		int rc = -ENOMEM;
 
-		/* Without the lock while it lasts. */
+		/* Unlocked: creating one takes long. */
 		pthread_mutex_unlock(&p->lock);
 		if (u)
 			rc = rc_qp_create(&u->qp, &p->attr, slots);

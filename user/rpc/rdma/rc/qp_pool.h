@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends of connections: all that one needs before it has a peer. To make it takes calls of the
- * kernel, and with a NIC of its firmware; so of each iface some are made ahead, off the path.
+ * Pool of RC queue pairs, made ahead, each with its completion queue and memory window. Creating
+ * one takes several system calls, and firmware commands on a NIC; the pool moves that off the path
+ * of a connection.
  *
- *   made ahead --get--> of a connection --> freed with it   none is used twice: what the device may
- *                                                           still have under way for it is unknown
+ *   refill --> unused --get--> used by a connection --> destroyed
  *
- * The connection manager takes the queue pair to INIT when it knows the port, and on from there.
+ * A queue pair is never used twice, because the device may still work on it. The CM moves it to
+ * INIT when the port is known, and then to RTS.
  *
  * Any thread.
  */
@@ -23,31 +24,29 @@ enum { RC_QP_POOL_READY = 8 };
 
 struct rc_qp {
 	struct ibv_comp_channel
-		*comp_channel; /* with a shared receive queue, this and rx_cq are the qp_attr's */
+		*comp_channel; /* comp_channel and rx_cq with an SRQ: belong to the interface */
 	struct ibv_cq *tx_cq, *rx_cq;
 	struct ibv_qp *qp;
-	struct ibv_mw *mw; /* with a shared receive queue */
+	struct ibv_mw *mw; /* NULL without an SRQ */
 	bool uses_srq;
-	uint32_t slots; /* that its queues have room for */
+	uint32_t slots; /* messages that its queues have room for */
 	uint32_t sge_max, wr_max, inline_max;
 };
 
-/* Where ends are made. */
+/* Objects that queue pairs are made of. */
 struct rc_qp_attr {
 	struct ibv_context *device;
 	struct ibv_pd *pd;
-	struct ibv_srq *srq; /* NULL: each has a receive queue of its own, and so of these */
-	struct ibv_comp_channel *comp_channel; /* for all */
-	struct ibv_cq *cq;                     /* of their receives */
-	int vector;                            /* of their bells */
+	struct ibv_srq *srq; /* NULL: each has its own receive queue, CQs and channel */
+	struct ibv_comp_channel *comp_channel; /* shared by all */
+	struct ibv_cq *cq;                     /* shared receive CQ */
+	int vector;                            /* completion vector */
 };
 
-/*
- * Bells of one worker on one interrupt, of several on several. Listeners go by their process'.
- */
+/* Returns the completion vector of a group: one per worker. Listeners use one per process. */
 int rdma_comp_vector(const struct ibv_context *device, unsigned group);
 
-/* 0 or -errno. */
+/* Creates or destroys one outside the pool. rc_qp_create() returns 0 or -errno. */
 int rc_qp_create(struct rc_qp *e, const struct rc_qp_attr *qp_attr, uint32_t slots);
 void rc_qp_destroy(struct rc_qp *e);
 
@@ -56,15 +55,18 @@ struct rc_qp_pool {
 	pthread_mutex_t lock;
 	struct sl_list spare;
 	unsigned spare_cnt;
-	uint32_t refill_slots; /* slots of those to be made ahead; 0 none */
+	uint32_t refill_slots; /* size of the queue pairs to make ahead; 0: none */
 };
 
+/* Initialises an empty pool. */
 void rc_qp_pool_init(struct rc_qp_pool *p, const struct rc_qp_attr *qp_attr);
+/* Destroys the unused queue pairs. */
 void rc_qp_pool_fini(struct rc_qp_pool *p);
-/* One that is there, or else is made now. 0 or -errno. */
+/* Takes one from the pool, or creates one. Returns 0 or -errno. */
 int rc_qp_pool_get(struct rc_qp_pool *p, uint32_t slots, struct rc_qp *e);
-/* From now on those are made ahead. */
+/* Sets the size for rc_qp_pool_refill(), which keeps RC_QP_POOL_READY of them ready. */
 void rc_qp_pool_request(struct rc_qp_pool *p, uint32_t slots);
+/* Creates queue pairs until the pool is full. Blocks. */
 void rc_qp_pool_refill(struct rc_qp_pool *p);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread answers those who knock: whoever owns the connections serves others meanwhile, and takes
- * the new one when it is whole. Read from the bottom: rc_accept; listener_main ->
- * handle_requests, advance_pending.
+ * A thread accepts connections while their owner serves others; the owner gets them when they are
+ * established: rc_accept. Thread: listener_main -> handle_requests, advance_pending.
  *
- *   thread    id, pending, seen      once it runs nobody else touches them
- *   both      established, behind the lock
+ *   thread only            id, pending, replay filters, once the thread runs
+ *   protected by the lock  established
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,15 +23,15 @@
 #include "rpc/rdma/rc/rc_listener.h"
 
 enum {
-	EVENTS_MAX = 16,      /* requests that are looked at before others have their turn */
-	BACKLOG = 1024,       /* those that wait in the kernel; beyond it they are lost silently */
-	RELISTEN_MIN_MS = 10, /* after a device has gone, while it is not back */
+	EVENTS_MAX = 16,      /* CM events handled before other work */
+	BACKLOG = 1024,       /* requests that the kernel keeps; it drops further ones silently */
+	RELISTEN_MIN_MS = 10, /* interval of retries after the device has gone */
 	RELISTEN_MAX_MS = 1000,
 };
 
 /*
- * Whether it is we who were dialled. That a listener of one address has that the kernel has seen to; one
- * of all addresses takes it as the request says it.
+ * Returns true if the request's target is an address of ours. The kernel checks that for a listener
+ * of one address, not for a wildcard.
  */
 static bool is_target_local(const struct rc_listener *l, const struct rdma_cm_id *id)
 {
@@ -44,7 +43,10 @@ static bool is_target_local(const struct rc_listener *l, const struct rdma_cm_id
 	       rdma_local_of_id(&local, id) != -EADDRNOTAVAIL;
 }
 
-/* What of a request can be granted. Nothing is made for one that has not proven the key. */
+/*
+ * Checks a request, and computes the sizes to grant. Allocates nothing: the peer may not have the
+ * key.
+ */
 static enum rc_verdict check_request(struct rc_listener *l, const struct rdma_cm_id *id,
 				     const struct cm_transcript *transcript,
 				     struct rc_ring_sizes *g)
@@ -74,7 +76,10 @@ static void reject_request(struct rc_listener *l, struct rdma_cm_id *id, enum rc
 	l->refused++;
 }
 
-/* Queue pair and event channel of its own for a connection that has asked. False: it was refused. */
+/*
+ * Makes a pending connection with an event channel of its own. Returns false if the request was
+ * rejected.
+ */
 static bool open_pending(struct rc_listener *l, struct rc_pending *p, struct rdma_cm_id *id,
 			 struct rc_ring_sizes *g)
 {
@@ -86,7 +91,7 @@ static bool open_pending(struct rc_listener *l, struct rc_pending *p, struct rdm
 		opened = rc_conn_open(p->conn, id, cm, l->group, g) == 0;
 	if (opened && rc_listener_watch(l, p->conn->base.fd))
 		return true;
-	/* With what it has opened go id and channel. */
+	/* An opened connection owns the id and the channel. */
 	if (p->conn)
 		rc_conn_free(p->conn);
 	p->conn = NULL;
@@ -139,7 +144,7 @@ static void handle_request(struct rc_listener *l, struct rdma_cm_id *id,
 	const uint8_t *host = id->route.addr.addr.ibaddr.dgid.raw;
 	struct rc_pending *p = rc_pending_alloc(l, host, false);
 
-	/* Who comes now has to come again, so that those who are about to be done get done. */
+	/* The client must try again later, so that pending ones can finish. */
 	if (verdict == RC_GRANTED && (!p || rc_ifaces_host_blocked(l->group, host)))
 		verdict = RC_FULL;
 	if (verdict != RC_GRANTED) {
@@ -190,15 +195,15 @@ static void handle_requests(struct rc_listener *l, uint64_t now_ns)
 		if (is_request && ev->param.conn.private_data &&
 		    ev->param.conn.private_data_len >= sizeof(rq))
 			memcpy(&rq, ev->param.conn.private_data, sizeof(rq));
-		/* An id cannot leave this channel before its events are acknowledged. */
+		/* An id can leave its channel only after its events are acknowledged. */
 		rdma_ack_cm_event(ev);
 		if (is_request)
 			handle_request(l, id, &rq, now_ns);
 		if (!lost_device)
 			continue;
 		/*
-		 * The device has failed or is taken away, as when its driver is loaded anew, or the
-		 * address is another one's now.
+		 * The device failed or was removed, e.g. by a driver reload, or the address has
+		 * moved.
 		 */
 		rdma_destroy_id(l->id);
 		l->id = NULL;
@@ -210,7 +215,9 @@ static void handle_requests(struct rc_listener *l, uint64_t now_ns)
 	}
 }
 
-/* The peer's keys are here: check its proof, make rings, send ours. 0 or -errno. */
+/*
+ * Handles the client's keys: verifies the proof, makes the rings, sends ours. Returns 0 or -errno.
+ */
 static int finish_accept(struct rc_listener *l, struct rc_pending *p)
 {
 	const struct rc_ring_sizes g = {.slots = p->transcript.reply.slots,
@@ -284,7 +291,7 @@ static void *listener_main(void *arg)
 
 	sl_thread_name_set("listener");
 	service_work_begin();
-	/* Who connects first need not wait for what all share. A wildcard's device is not known yet. */
+	/* Prepares shared objects before the first client. A wildcard's device is not known yet. */
 	if (l->id && l->id->verbs) {
 		rc_listener_open_wireup(l, l->id);
 		rc_iface_request(l->id->verbs, l->group, l->max_sizes.slots,
@@ -300,7 +307,7 @@ static void *listener_main(void *arg)
 		handle_requests(l, now_ns);
 		if (l->wireup.qp)
 			wireup_listener_poll(&l->wireup, wireup_handle_request, l);
-		/* One that is closed is opened again for who comes next, on the device by which that is. */
+		/* The next CM request opens it again, on its device. */
 		if (!l->wireup.qp)
 			l->wireup_device = NULL;
 		for (unsigned i = 0; i < RC_PENDING_MAX; i++) {
@@ -318,7 +325,9 @@ static void *listener_main(void *arg)
 	return NULL;
 }
 
-/* Not before somebody accepts: until then a program may fork, and go on in the child. */
+/*
+ * The thread starts with the first accept(): a program may listen, fork, and accept in the child.
+ */
 static void start_listener_thread(struct rc_listener *l, uint64_t now_ns)
 {
 	sigset_t all, old;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One end of a connection before its first message: queue pair, rings, keys. rc_connect.c and rc_accept.c call,
- * in this order: rc_conn_new, rc_conn_open, rc_conn_established, rc_conn_open_rings, rc_conn_send_keys, rc_conn_poll_keys; and
- * rc_conn_set_zcopy_mem() if the owner's memory can be lent. service_thread.c takes all of it apart.
+ * Set-up of a connection before its first message. rc_connect.c and rc_accept.c call, in this
+ * order: rc_conn_new, _open, _established, _open_rings, _send_keys, _poll_keys, and _set_zcopy_mem
+ * if posts may read the owner's memory. service_thread.c takes it apart.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +18,7 @@ enum {
 	PAGE = 4096,
 	SLICE_PACKETS = 24,
 	BIND_TIMEOUT_MS = 100,
-	ACK_TIMEOUT = 17, /* 4 us << 17, seven times: what is gone is noticed in four seconds */
+	ACK_TIMEOUT = 17, /* 4 us << 17, seven tries: a dead peer is noticed in four seconds */
 };
 
 static bool is_power_of_two(uint32_t n)
@@ -81,7 +81,9 @@ size_t rc_rings_len(const struct rc_ring_sizes *g)
 	return (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
 }
 
-/* Wherever the others come to lie, and so that what is behind it is nobody's. */
+/*
+ * The ring ends the buffer: its place does not depend on other rings, and nothing lies behind it.
+ */
 uint8_t *rc_conn_rx_bulk(const struct rc_conn *conn, uint32_t bulk_len)
 {
 	return conn->ring_buf->mem + conn->ring_buf->len - bulk_len;
@@ -153,7 +155,7 @@ int rc_conn_open(struct rc_conn *conn, struct rdma_cm_id *id, struct rdma_event_
 	if (rc)
 		return rc;
 	conn->window = SL_RPC_MIN_SLOTS;
-	/* Where it is not known, the network's own, of many seconds, holds. */
+	/* A kernel without the option uses the path's default of many seconds. */
 	(void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
 			      sizeof(ack_timeout));
 	conn->peer = rc_peer_new(id, cm);
@@ -163,7 +165,7 @@ int rc_conn_open(struct rc_conn *conn, struct rdma_cm_id *id, struct rdma_event_
 	conn->port_num = id->port_num;
 	errno = 0;
 	rc = open_qp(conn, group, g->slots);
-	/* From now on the connection manager leads it from state to state. */
+	/* The CM changes the queue pair's states from now on. */
 	id->qp = conn->qp.qp;
 	if (!rc && !conn->iface)
 		rc = post_keys_receive(conn);
@@ -171,7 +173,7 @@ int rc_conn_open(struct rc_conn *conn, struct rdma_cm_id *id, struct rdma_event_
 		rc = rc_conn_events_open(conn);
 	if (rc) {
 		rc_conn_events_close(conn);
-		rc_peer_drop(conn->peer); /* what it held is still the caller's */
+		rc_peer_drop(conn->peer); /* the caller still owns id and channel */
 		conn->peer = NULL;
 		id->qp = NULL;
 	}
@@ -250,9 +252,9 @@ static void set_ring_pointers(struct rc_conn *conn, const struct rc_ring_sizes *
 }
 
 /*
- * In a domain of its own the ring is open to whoever has its key, which is the peer. In a shared
- * one a window opens it to the one queue pair; its key is valid once the window is bound
- * (rc_conn_send_keys).
+ * In a domain of its own, the ring is open to the holder of its rkey: the peer. In a shared domain,
+ * a memory window opens it to one queue pair; the rkey is valid once the window is bound
+ * (rc_conn_send_keys()).
  */
 static int make_own_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 {
@@ -288,7 +290,7 @@ int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 	rc = conn->iface ? make_shared_rings(conn, g) : make_own_rings(conn, g);
 	if (rc)
 		return rc;
-	/* Per message that may be under way. */
+	/* Tables with an entry per message. */
 	conn->posted = calloc(g->slots, sizeof(*conn->posted));
 	conn->rx_bulk_end = calloc(g->slots, sizeof(*conn->rx_bulk_end));
 	conn->rx_slot = calloc(2 * (size_t)g->slots, sizeof(*conn->rx_slot));
@@ -307,9 +309,9 @@ int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 	if (!conn->iface)
 		rx_window_init(conn, g->slots);
 	conn->base.rate_bps = path->rate_bps;
-	conn->base.port = (uintptr_t)conn->device + conn->port_num; /* of one process: unique */
+	conn->base.port = (uintptr_t)conn->device + conn->port_num; /* unique in this process */
 	conn->base.bulk_max = g->bulk_len / 4;
-	/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
+	/* The path MTU may be less than the port's, e.g. behind a tunnel or with a VLAN. */
 	conn->packet_len = path->packet_len;
 	conn->base.slice_min =
 		SLICE_PACKETS * conn->packet_len - (uint32_t)sizeof(struct sl_rpc_header);
@@ -327,7 +329,7 @@ void rc_conn_set_zcopy_mem(struct rc_conn *conn, void *mem, size_t len)
 	conn->mem = mem;
 	conn->mem_len = len;
 	conn->base.copies = false;
-	conn->base.spans_max = conn->qp.sge_max * RC_WRITES_MAX - 1; /* and the header */
+	conn->base.spans_max = conn->qp.sge_max * RC_WRITES_MAX - 1; /* less the header */
 }
 
 int rc_conn_established(struct rc_conn *conn)
@@ -367,7 +369,7 @@ int rc_conn_bind_mw(struct rc_conn *conn)
 	return conn->bound ? 0 : -EIO;
 }
 
-/* Goes from the last of the slots for messages, which is used last. */
+/* Uses the last message slot, which messages reach last. */
 int rc_conn_send_keys(struct rc_conn *conn)
 {
 	uint8_t *slot = conn->tx_slots + (size_t)conn->mask * SL_RPC_SLOT_SIZE;
@@ -393,7 +395,7 @@ int rc_conn_poll_keys(struct rc_conn *conn)
 	rc_poll_rx(conn);
 	if (!rc_rx_fifo_pop(&conn->rx_fifo, &a))
 		return conn->gone || conn->flooded ? -ECONNRESET : 0;
-	/* The first message of the peer: in a slot of the iface's, or in `keys` itself. */
+	/* The first message lies in a slot of the SRQ, or in `keys` itself. */
 	if (conn->iface && a.op == RC_RX_SEND)
 		memcpy(&conn->keys[1], rc_iface_slot(conn->iface, a.slot), sizeof(conn->keys[1]));
 	rc_repost_slot(conn, &a);
@@ -403,7 +405,7 @@ int rc_conn_poll_keys(struct rc_conn *conn)
 	if (a.op != RC_RX_SEND || a.len != sizeof(struct rc_keys) ||
 	    conn->keys[1].magic != CM_MAGIC)
 		return -EBADMSG;
-	/* Not checked: they mean something to the peer's device alone, which does check them. */
+	/* Not checked: only the peer's device uses them, and checks them. */
 	conn->peer_bulk = conn->keys[1].bulk;
 	conn->peer_rkey = conn->keys[1].rkey;
 	return 1;

@@ -1,35 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs transport: one RC queue pair per channel. What it shares with others of its worker or
- * backend, above all the receive slots, is its iface's (rc_iface.h); a device that cannot share gives
- * each channel a protection domain and receive slots of its own.
+ * RC transport: one reliable queue pair per channel. Connections of one worker or backend share an
+ * interface (rc_iface.h), above all its receive slots. On a device that cannot share, each has its
+ * own protection domain and receive slots.
  *
- *   memory:  tx slots | tx bulk (staging) | (rx slots) | rx bulk   only rx bulk is remotely
- *            writable, and by the peer's queue pair only
+ *   memory:  tx slots | tx bulk (staging) | (rx slots) | rx bulk
+ *            only rx bulk is remotely writable, and by the peer's queue pair only
  *
- *   small:   gather into tx slot n, SEND              -> a receive slot of the peer; a single request
- *            or reply of a few bytes in the short form (compact.h)
- *   large:   gather into staging at the place, WRITE  -> same place of the peer's bulk ring, header
- *            and body. The last WRITE has immediate data, the length of both, which takes a receive
- *            slot: so one work request, and one acknowledgement, where a SEND that announces it
- *            would be two of each
+ *   small:   gathered into tx slot n, SEND -> receive slot of the peer; few bytes: compact.h
+ *   large:   gathered into tx bulk, WRITE  -> same offset of the peer's rx bulk. The last WRITE
+ *            has the length as immediate data, which takes a receive slot: one work request and
+ *            one acknowledgement, instead of two for a WRITE and a SEND
  *
- * Where the owner's memory (the UMEM) is registered, long spans in it are not gathered: the WRITE
- * reads them where they lie, and `sent` tells when that is done. Only completions of our own device
- * count for that; what the peer claims to have consumed gives back room in our own memory, where a
- * lie spoils the liar's messages and nothing else.
+ * Zero copy: if the owner's memory (the UMEM) is registered, a WRITE reads long spans in place.
+ * `sent` reports them when our own device has completed the WRITE. A peer's claim to have consumed
+ * a message frees only room in our rings. A false claim damages only that peer's messages.
  *
- * Work requests are chained and posted with one doorbell by flush(). Slots of released messages are
- * told as consumed by what goes out next, and go back to the receive queue behind that doorbell,
- * where nobody waits for them: a shared queue has SRQ_CREDITS_EARLY slots for each member to spare.
- * More than those, and all of a queue of its own, go back first. So a peer that keeps to its window
- * never meets an empty receive queue. One that does not is found out by the count, or by its rx_fifo
- * that is full (rx_cq.h), and its slots are taken back.
+ * flush() posts all chained work requests with one doorbell. The next message out reports released
+ * messages as consumed. Their slots are reposted after that doorbell, off the critical path: the
+ * SRQ has SRQ_CREDITS_EARLY spare slots for each connection. More slots than those, and slots of an
+ * own receive queue, are reposted before. So a peer within its window never meets an empty receive
+ * queue. A peer beyond its window is detected by the count, or by its full FIFO (rx_cq.h).
  *
- * Set-up (auth.h): connection data carry nonces and the acceptor's proof of the shared key; the
- * first SEND of each side, both with a proof, carry the rkeys. Rings are made only then.
+ * Set-up (auth.h): CM private data carry nonces and the acceptor's proof. The first SEND of each
+ * end, with a proof, carries the rkey. Rings are made only then.
  *
- * Completion errors, asynchronous events and disconnects set `gone`; poll() reports it behind the
+ * Completion errors, asynchronous events and disconnects set `gone`; poll() reports it after the
  * last message.
  */
 #ifndef SL_RPC_RDMA_RC_CONN_H
@@ -48,28 +44,28 @@
 #include "rpc/rdma/path.h"
 
 enum {
-	RC_CHAIN_MAX = 64,  /* work requests behind one doorbell */
-	RC_SGES_MAX = 256,  /* and sges of memory in them */
-	RC_WRITES_MAX = 8,  /* of one message; no other takes more than one */
-	RC_SGE_MAX = 16,    /* sges of one WRITE */
+	RC_CHAIN_MAX = 64,  /* work requests of one doorbell */
+	RC_SGES_MAX = 256,  /* SGEs of these work requests */
+	RC_WRITES_MAX = 8,  /* WRITEs of one large message; a small one takes one SEND */
+	RC_SGE_MAX = 16,    /* SGEs of one WRITE */
 	RC_ZCOPY_MIN = 512, /* shorter spans are copied */
-	RC_SIGNAL_MAX = 64, /* messages without a signaled one at the most */
+	RC_SIGNAL_MAX = 64, /* at most so many messages without a signaled one */
 	RC_INLINE_WANT = SL_RPC_COMPACT_MAX,
 	RC_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
-	RC_BEYOND_WINDOW = 2, /* messages beside those of a window: keys, and BYE */
+	RC_BEYOND_WINDOW = 2, /* messages beyond the window: keys and BYE */
 };
 
 /*
- * A peer that keeps to its window never finds the receive queue empty; if one does, because a slot
- * was lost or others take more than theirs, it is told to come again after 2.56 ms, and after six
- * times gives up. (The connection manager's own would be 655 ms, and for ever.)
+ * RNR: a peer within its window never meets an empty receive queue. If a slot was lost or others
+ * take too many, the sender waits 2.56 ms, and gives up after six tries. The CM's default is 655
+ * ms, for ever.
  */
-enum { RC_RNR_TIMER = 16, RC_RNR_RETRIES = 6, RC_RETRIES = 6 /* 7 means for ever to soft-RoCE */ };
+enum { RC_RNR_TIMER = 16, RC_RNR_RETRIES = 6, RC_RETRIES = 6 /* 7 means infinite to soft-RoCE */ };
 
 /*
- * wr_id of a message's last: messages posted with it in the low half, work requests, of which no more than
- * RC_WR_CNT_MASK are ever under way, in the 31 bits above. Those with the highest bit are counted
- * nowhere: the first SEND and receive of each side, the last SEND (rc_conn_halt), and what asks after the peer.
+ * wr_id of a message's last work request: number of posted messages in bits 0-31, of work requests
+ * in bits 32-62. Bit 63 marks work requests that are not counted: keys, the last SEND of
+ * rc_conn_halt(), BYE, bind, probe.
  */
 #define RC_WR_CNT_MASK UINT32_C(0x7fffffff)
 #define RC_WR_KEYS     (UINT64_C(1) << 63)
@@ -79,12 +75,12 @@ enum { RC_RNR_TIMER = 16, RC_RNR_RETRIES = 6, RC_RETRIES = 6 /* 7 means for ever
 #define RC_WR_PROBE    (RC_WR_KEYS | 4)
 
 struct rc_posted {
-	uint64_t bulk_end; /* bulk_sent behind this message */
+	uint64_t bulk_end; /* bulk_sent after this message */
 	uint32_t body_len;
-	uint32_t consumed; /* by it: consumed */
+	uint32_t consumed; /* `consumed` that this message reported */
 };
 
-/* A post whose spans are in use until our device has completed message `seq`. */
+/* A post whose spans are read until our device has completed message `seq`. */
 struct rc_zcopy_op {
 	uint64_t cookie;
 	uint32_t seq;
@@ -94,103 +90,103 @@ struct rc_ring_sizes {
 	uint32_t slots, bulk_len;
 };
 
-/* Whether the peer was told of the end. */
+/* State of the BYE to the peer. */
 enum rc_bye { RC_BYE_NONE, RC_BYE_SENT, RC_BYE_DONE };
 
-/* Whether the peer lives, after the connection manager has said that it does not. */
+/* After an unauthenticated CM disconnect the peer is suspect, until a probe is answered. */
 enum rc_peer_state { RC_PEER_ALIVE, RC_PEER_SUSPECT, RC_PEER_PROBED };
 
 struct rc_conn {
-	struct sl_transport
-		base; /* fd: epoll over bells, until it is attached to its iface's rx_cq */
+	struct sl_transport base; /* fd: epoll over CQ events, until attached to rx_cq */
 	_Atomic bool gone;
-	_Atomic bool port_down; /* nothing is posted: what has not left may still go elsewhere */
-	_Atomic bool broken;    /* the queue pair is in error: nothing to wait for at close */
+	_Atomic bool port_down; /* nothing is posted: a link may migrate what has not left */
+	_Atomic bool broken;    /* the queue pair is in error: close() waits for nothing */
 	_Atomic enum rc_peer_state peer_state;
-	uint64_t suspect_ns, probed_ns; /* since when it is, and the peer's device owes an answer */
-	bool was_down;                  /* the port, when that was last looked after */
-	int error;                      /* why, if the peer broke the protocol */
-	int lost;                       /* why, if the device did not get through to it */
-	uint32_t mask, slot_mask;       /* of tables per message; of rx_slot */
-	/* out */
+	/* start of the suspicion; when the pending probe was posted */
+	uint64_t suspect_ns, probed_ns;
+	bool was_down;            /* port_down at the last probe */
+	int error;                /* the peer broke the protocol */
+	int lost;                 /* the device could not deliver (-ENOBUFS) */
+	uint32_t mask, slot_mask; /* index masks: of a message; of rx_slot */
+	/* output */
 	uint8_t *tx_slots, *tx_bulk;
 	uint64_t peer_bulk;
 	uint32_t peer_rkey;
 	uint32_t wr_sent, wr_done;
-	uint32_t signaled;                   /* in flight */
-	uint32_t unsignaled, unsignaled_max; /* messages since the last signaled; target_window */
+	uint32_t signaled;                   /* completions to come */
+	uint32_t unsignaled, unsignaled_max; /* messages since the last signaled one; limit */
 	uint32_t unsignaled_bytes;
 	bool unsignaled_zcopy; /* one of these reads the owner's memory */
-	uint32_t reaped; /* messages that the device has completed; credits.done may be ahead */
-	uint32_t
-		zcopy_upto; /* the last message that reads the owner's memory; not before `reaped` */
+	uint32_t reaped;     /* messages that the device has completed; credits.done may be ahead */
+	uint32_t zcopy_upto; /* last message that reads the owner's memory; not before `reaped` */
 	uint32_t chain_len;
 	struct ibv_send_wr chain[RC_CHAIN_MAX];
 	uint32_t sge_cnt;
-	struct ibv_sge sges[RC_SGES_MAX]; /* of the chain */
-	struct rc_posted *posted;         /* per slot */
-	const uint8_t *mem;               /* the owner's, registered; NULL none */
+	struct ibv_sge sges[RC_SGES_MAX]; /* used by the chain */
+	struct rc_posted *posted;         /* one per message */
+	const uint8_t *mem;               /* the owner's, if registered; else NULL */
 	size_t mem_len;
 	uint32_t packet_len;
-	struct rc_zcopy_op *zcopy_ops;     /* ring of as many as slots */
-	uint32_t zcopy_posted, zcopy_done; /* put in, taken out */
-	/* in */
+	struct rc_zcopy_op *zcopy_ops;     /* ring with an entry per message */
+	uint32_t zcopy_posted, zcopy_done; /* entries added, removed */
+	/* input */
 	uint8_t *rx_slots, *rx_bulk;
 	uint32_t rx_next, lent;
-	uint32_t released; /* messages before it are done with */
-	uint32_t reposted; /* and the slots of those before this one are in the queue again */
+	uint32_t released; /* messages before this one are released */
+	uint32_t reposted; /* slots of messages before this one are reposted */
 	uint64_t rx_bulk_head;
-	uint64_t *rx_bulk_end; /* per message: rx_bulk_head behind it */
-	uint32_t *rx_slot;     /* per message of two windows: its slot, with a iface */
+	uint64_t *rx_bulk_end; /* per message: rx_bulk_head after it */
+	uint32_t *rx_slot;     /* per message of two windows: its slot in the SRQ */
 	struct rc_rx_fifo rx_fifo;
-	/* rx_window.c */
-	uint32_t window;                /* counts in the iface's budget */
-	uint32_t advertised;            /* it was told */
-	_Atomic uint32_t target_window; /* the peer is to have */
-	_Atomic uint32_t enforced;      /* may believe to have */
-	_Atomic bool spent;             /* said that it has used up */
-	uint32_t peer_read; /* so many messages are consumed, as the peer has read for certain */
-	uint32_t demand, measured_in,
-		measured_in_idle; /* of who moves it; arrivals, at the last look and a longer one */
-	bool shrinking;           /* the peer has yet to say that it keeps to less */
-	uint32_t shrink_rx, shrink_tx; /* messages that had come, and gone, when it was told */
-	uint32_t tx_over;              /* our own window was larger by that: CREDITs may use it */
-	bool credit_due;               /* to the peer: that word */
-	uint32_t credit_due_at;        /* once so many messages are consumed */
-	bool rx_armed; /* without a iface: a comp_channel was asked for, and has not rung */
+	/* used by rx_window.c */
+	uint32_t window;                /* counted in the interface's SRQ credits */
+	uint32_t advertised;            /* last window that the peer was told */
+	_Atomic uint32_t target_window; /* window that the peer shall have */
+	_Atomic uint32_t enforced;      /* largest window that the peer may still use */
+	_Atomic bool spent;             /* the peer has set SPENT */
+	uint32_t peer_read;             /* messages that the peer certainly knows to be consumed */
+	/* set by the service thread; messages received at its last check and last idle check */
+	uint32_t demand, measured_in, measured_in_idle;
+	bool shrinking;                /* the peer has not confirmed a smaller window yet */
+	uint32_t shrink_rx, shrink_tx; /* received and sent messages when it was told */
+	uint32_t tx_over;              /* how much our own window has shrunk; CREDIT may use it */
+	/* the peer needs a CREDIT that confirms its smaller window */
+	bool credit_due;
+	uint32_t credit_due_at; /* once so many messages are consumed */
+	bool rx_armed;          /* without an interface: an event of rx_cq is requested */
 	_Atomic bool tx_armed;
-	_Atomic bool notified; /* its owner is to look */
-	_Atomic bool flooded;  /* the peer has sent more than its window allows, and is shut out */
-	bool is_inbound;       /* to a listener of ours, from that host */
-	uint8_t host[16];      /* as a GID */
-	bool removing;         /* with the rx_cq's `taking`: its queue pair may be gone */
-	/* the device */
+	_Atomic bool notified; /* the owner must poll this connection */
+	_Atomic bool flooded;  /* the peer has exceeded its window and is blocked */
+	bool is_inbound;       /* accepted by a listener, from `host` */
+	uint8_t host[16];      /* a GID */
+	bool removing;         /* protected by poll_lock: the queue pair may be destroyed */
+	/* device */
 	struct rc_peer *peer;
 	struct ibv_context *device;
 	uint8_t port_num;
-	struct rc_iface *iface; /* NULL: pd and receive slots are this channel's own */
-	struct rc_rx_cq *rx_cq; /* the iface's, while it is there */
-	struct rc_conn *next;   /* of those with such a number */
+	struct rc_iface *iface; /* NULL: the connection has its own pd and receive slots */
+	struct rc_rx_cq *rx_cq; /* the interface's, while registered there */
+	struct rc_conn *next;   /* in the hash bucket of rx_cq */
 	uint32_t qpn;
-	bool attached; /* with async_event.c's lock and the rx_cq's `taking` */
+	bool attached; /* protected by the lock of async_event.c and by poll_lock */
 	struct ibv_pd *pd;
-	struct mr_buf *ring_buf;                   /* the rings, with a iface */
-	struct rc_qp qp;                           /* its window is over rx bulk */
-	struct ibv_mr *ring_mr, *bulk_mr, *mem_mr; /* with a iface, the iface's */
-	struct ibv_mr *keys_mr;                    /* without */
-	struct rc_keys keys[2];                    /* own, the peer's */
+	struct mr_buf *ring_buf;                   /* memory of the rings, with an interface */
+	struct rc_qp qp;                           /* its memory window covers rx bulk */
+	struct ibv_mr *ring_mr, *bulk_mr, *mem_mr; /* owned by the interface, if any */
+	struct ibv_mr *keys_mr;                    /* without an interface */
+	struct rc_keys keys[2];                    /* ours, the peer's */
 	void *map;
-	size_t map_len; /* without a iface */
+	size_t map_len; /* without an interface */
 	uint32_t bulk_len;
-	struct sl_list node; /* of async_event.c: who hears of a failing device */
+	struct sl_list node; /* in the list of async_event.c */
 	bool listed;
-	/* service_thread.c */
+	/* used by service_thread.c */
 	struct sl_list closing;
-	bool quiescing, ready; /* ready: the queue pair can take messages */
-	bool bound;            /* its window is */
+	bool quiescing, ready; /* ready: the queue pair can send */
+	bool bound;            /* the memory window is bound */
 	enum rc_bye bye;
 	bool bye_received;
-	_Atomic bool last_receive; /* the device says that it takes no slot any more */
+	_Atomic bool last_receive; /* LAST_WQE_REACHED: the device takes no more slots */
 	uint64_t until_ns;
 };
 
@@ -199,158 +195,185 @@ static inline struct rc_conn *rc_conn_of(struct sl_transport *t)
 	return (struct rc_conn *)t;
 }
 
+/* Returns true if both sizes are powers of two within the limits. */
 bool rc_ring_sizes_ok(const struct rc_ring_sizes *g);
-/* Of a connection's own, where receive slots are shared. */
+/* Returns the length of a connection's ring buffer where receive slots are shared. */
 size_t rc_rings_len(const struct rc_ring_sizes *g);
 
-/* rc_conn.c: set-up. 0 or -errno; rc_conn_free() frees whatever there is. */
+/* rc_conn.c: set-up. Functions return 0 or -errno; rc_conn_free() frees whatever exists. */
 struct rc_conn *rc_conn_new(void);
-/* Takes id and cm on success; queue pair, and a receive posted for the peer's keys. */
+/*
+ * Creates the queue pair and posts a receive for the peer's keys. Takes `id` and `cm` on success.
+ */
 int rc_conn_open(struct rc_conn *conn, struct rdma_cm_id *id, struct rdma_event_channel *cm,
 		 unsigned group, struct rc_ring_sizes *g);
 /*
- * The same of a connection to a peer that is met already: takes the part in its peer, also if it
- * fails; rc_conn_close() frees what there is. Its ring lies where it will stay.
+ * The same for a peer that is known already. Takes the reference to `peer`, also on failure;
+ * rc_conn_close() then frees everything. The receive ring already lies at its final address.
  */
 int rc_conn_open_to_peer(struct rc_conn *conn, struct rc_peer *peer, unsigned group,
 			 struct rc_ring_sizes *g);
-/* Its rings can be used; rc_conn_open_rings() does that too. 0 or -errno. */
+/* Registers the ring buffer; rc_conn_open_rings() does it, too. Returns 0 or -errno. */
 int rc_conn_register_rings(struct rc_conn *conn);
-/* Where that is. */
+/* Returns the address of the receive ring. */
 uint8_t *rc_conn_rx_bulk(const struct rc_conn *conn, uint32_t bulk_len);
-/* Such a one's queue pair is ready, with that one of the peer's. 0 or -errno. */
+/* Moves the queue pair to RTS towards that of the peer. Returns 0 or -errno. */
 int rc_conn_to_rts(struct rc_conn *conn, uint32_t qpn, uint32_t psn, uint32_t own_psn);
-/* Its ring is open to the peer now, without a message to it. 0 or -errno. */
+/*
+ * Binds the memory window: the peer can write to the ring without another message. Returns 0 or
+ * -errno.
+ */
 int rc_conn_bind_mw(struct rc_conn *conn);
 /*
- * Rings, registered, receive slots posted; fills in own addresses in keys[0]. The queue pair knows
- * the peer's by now, and with it the way. 0 or -errno.
+ * Makes and registers the rings, posts receives, and fills in our address and rkey in keys[0]. The
+ * queue pair must know the peer, and so the path. Returns 0 or -errno.
  */
 int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g);
-/* From now on posts may read from there; if the device cannot, they go on being copied. */
+/* Lets posts read from that memory. If the device cannot register it, they copy. */
 void rc_conn_set_zcopy_mem(struct rc_conn *conn, void *mem, size_t len);
-/* The queue pair is ready to send: what the connection manager leaves to its user. */
+/* Completes the set-up that the CM leaves to its user. Returns 0 or -errno. */
 int rc_conn_established(struct rc_conn *conn);
+/* Binds the memory window and sends keys[0]. Returns 0 or -errno. */
 int rc_conn_send_keys(struct rc_conn *conn);
-/* The peer's keys have arrived: 1, 0 not yet, -errno. */
+/* Returns 1 if the peer's keys have arrived, 0 if not yet, or -errno. */
 int rc_conn_poll_keys(struct rc_conn *conn);
 /* info.c */
-/* Of a queue pair that knows its peer. 0, -EIO; -EINVAL: it does not. */
+/* Fills in `f`. Returns 0, -EIO, or -EINVAL if the queue pair is not connected. */
 int rdma_path_query(struct rdma_path_info *f, const struct rdma_cm_id *id, struct ibv_qp *qp);
+/* Sets the text for status and logs. */
 void rc_conn_set_info(struct rc_conn *conn, const char *what);
+/* Describe the path to an address; load providers early (rpc/rpc.h). */
 int sl_rdma_route_info(const char *address, const struct sl_rpc_rdma *way, char *text, size_t len);
 void sl_rdma_preload(void);
 
 /* service_thread.c */
 /*
- * Before anything is opened, in each process: a thread that closes, and hears devices. 0 or -errno.
+ * Starts the thread that closes connections and handles device events. Must be called first in each
+ * process. Returns 0 or -errno.
  */
 int service_thread_start(void);
-/* A thread of ours works: between these two nobody forks. */
+/* Delay fork() while a thread of ours works. */
 void service_work_begin(void);
 void service_work_end(void);
-void rc_conn_free(struct rc_conn *conn); /* at once */
+void rc_conn_free(struct rc_conn *conn); /* immediately */
 /*
- * The thread looks at what homes need: to be called once a connection is there, which it would only
- * hold up before.
+ * Schedules a refill of all pools. Called after a connection is made, which the refill would delay.
  */
 void service_thread_refill(void);
-/* It looks again, after a moment, whether a iface's slots run short (rc_ifaces_arm_srq_limit). */
+/* Schedules rc_ifaces_arm_srq_limit(). */
 void service_thread_arm_srq_limit(void);
-/* Windows are to be looked at (rc_ifaces_rebalance). */
+/* Schedules rc_ifaces_rebalance(). */
 void service_thread_rebalance(void);
+/* Operations of rpc/transport.h; the service thread closes. */
 void rc_conn_close(struct sl_transport *t);
 void rc_conn_halt(struct sl_transport *t);
 
 /* rc_tx.c */
 int rc_post(struct sl_transport *t, const struct sl_rpc_header *header, const struct sl_span *spans,
 	    unsigned span_cnt, uint64_t cookie);
+/* Operations of rpc/transport.h. */
 void rc_flush(struct sl_transport *t);
 uint32_t rc_tx_window(const struct sl_transport *t);
 void rc_progress(struct sl_transport *t);
 unsigned rc_sent(struct sl_transport *t, uint64_t *cookies, unsigned max);
-/* Messages up to `upto` need nothing of ours any more. */
+/* Marks messages before `upto` as completed. */
 void rc_complete_tx(struct rc_conn *conn, uint32_t upto);
 
-/* doorbell.c: 0 or -errno. */
+/* doorbell.c: posts a chain of work requests. Returns 0 or -errno. */
 int rdma_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
-/* The last message, behind which nothing comes, is empty. */
+/* An empty message is the peer's last one. */
 static inline bool rc_is_bye(const struct rc_rx_comp *a)
 {
 	return a->op == RC_RX_SEND && !a->len;
 }
 
 /* rc_rx.c */
-/* Of a channel without a iface. */
+/* Posts receives of an own receive queue. */
 int rc_post_receives(struct rc_conn *conn, uint32_t from, uint32_t to);
-/* Whoever has the connection takes what has come for it; an owner whose rx_cq does so calls nothing. */
+/* Moves completions to the FIFO. Not needed while attached: the poll group does it. */
 void rc_poll_rx(struct rc_conn *conn);
-/* The slot of a receive that nobody will look at. */
+/* Reposts the slot of a message that is not read. */
 void rc_repost_slot(struct rc_conn *conn, const struct rc_rx_comp *a);
-/* Released messages count as consumed. */
+/* Counts released messages as consumed. */
 void rc_consume(struct rc_conn *conn);
-/* Their slots go back to the receive queue. */
+/* Reposts slots of released messages. */
 void rc_repost(struct rc_conn *conn);
+/* Operations of rpc/transport.h. */
 int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void rc_release(struct sl_transport *t, const struct sl_message *m);
 
 /* rx_window.c */
-/* The least of a iface's slots, or all of its own. */
+/* Sets the smallest window; without an interface, all own slots. */
 void rx_window_init(struct rc_conn *conn, uint32_t slots);
-/* What a peer wants, of whom so many messages came since the last look, and who said that it needs more. */
+/*
+ * Returns the window that a peer needs: twice as large if it set SPENT and used half, up to `most`.
+ * `came`: messages since the last check.
+ */
 uint32_t rx_window_demand(uint32_t window, uint32_t most, uint32_t came, bool spent);
-/* And what it needs, of whom so many came in a longer time. */
+/* Returns the smallest window that holds `came` messages, received over a longer time. */
 uint32_t rx_window_idle_demand(uint32_t window, uint32_t came);
-/* It says that its window is used up. */
+/* Handles SPENT: requests a larger window. */
 void rx_window_spent(struct rc_conn *conn);
-/* It was told to keep to less long ago, and does not. */
+/* Returns true if the peer was told a smaller window long ago and has not confirmed it. */
 bool rx_window_overdue(const struct rc_conn *conn);
-/* A CREDIT of the peer's, which counts as taken. 0 or -EPROTO. */
+/* Handles a CREDIT of the peer. Returns 0 or -EPROTO. */
 int rx_window_handle_credit(struct rc_conn *conn, const struct sl_rpc_header *credit);
-/* Messages of this kind that may be posted now. */
+/* Returns how many messages of this kind may be posted now. */
 uint32_t rx_window_room(const struct rc_conn *conn, enum sl_credit_kind kind);
-/* Whether a CREDIT is due; then, and with each, the peer is told of its window. */
+/*
+ * Returns true if a CREDIT is due. rx_window_advertise() posts one; each CREDIT tells the peer its
+ * window.
+ */
 bool rx_window_credit_due(struct rc_conn *conn);
+/* Posts a CREDIT with the window. */
 void rx_window_advertise(struct rc_conn *conn);
 
 /* async_event.c */
-/* Devices' descriptors go into that set, their contexts as its data. 0 or -errno. */
+/* Adds device descriptors to the epoll set, with the context as data. Returns 0 or -errno. */
 int async_event_init(int epoll_fd);
-/* And leashes'. */
+/* The same for CM channels of peers. */
 int async_event_add_peer(struct rc_peer *l);
+/* Removes a peer's CM channel. */
 void async_event_remove_peer(const struct rc_peer *l);
-/* And the device's: what it tells is read from now on. 0 or -errno. */
+/* Handles events of that device from now on. Returns 0 or -errno. */
 int async_event_add_device(struct ibv_context *device);
-/* That thread makes memory for the pairs that want it (rdma/ud/ud_qp.h). 0 or -errno. */
+/* Lets the service thread grow UD queue pairs (rdma/ud/ud_qp.h). Returns 0 or -errno. */
 int async_event_request_growth(void);
-/* What such a descriptor, by its data, has to tell. */
+/* Handles an event of the epoll set, given its data. */
 void async_event_handle(uint64_t what);
-/* Puts the descriptors into the epoll set; from now on asynchronous events find v. */
+/*
+ * Adds the connection's descriptors to its epoll set, and the connection to the list for device
+ * events.
+ */
 int rc_conn_events_open(struct rc_conn *conn);
+/* Removes the connection from the list. */
 void rc_conn_events_close(struct rc_conn *conn);
 /* Members of rdma_device_ibv (rpc/rdma/device.h). */
 struct rdma_port *rdma_port_watch(const struct rdma_local *l, int *rc);
 void rdma_port_unwatch(struct rdma_port *p);
-/* All that go by it are gone. */
+/* Ends all connections of the peer. */
 void rc_conns_fail_of_peer(const struct rc_peer *l);
-/* The one that the connection manager has made is; the others are to ask after their peer. */
+/* Ends the connection that the CM made, and makes the others suspect. */
 void rc_conns_suspect_peer(const struct rc_peer *l);
-/* Of one in peer_state: an empty WRITE is answered by the peer's device, whatever its process does. */
+/* Probes a suspect peer with an empty WRITE, which its device acknowledges without its process. */
 void rc_probe_peer(struct rc_conn *conn);
+/* Operations of rpc/transport.h. */
 bool rc_arm(struct sl_transport *t, bool want_room);
 void rc_disarm(struct sl_transport *t);
 int rc_check(struct sl_transport *t);
 int rc_attach(struct sl_transport *t, const void *owner);
+/* Leaves the owner's poll group. */
 void rc_detach(struct rc_conn *conn);
-/* Whoever sleeps on its descriptor is woken. */
+/* Wakes the thread that sleeps on the connection's fd. */
 void rc_wake_fd(const struct rc_conn *conn);
 
 extern const struct sl_transport_ops rc_transport_ops;
 
 /* rc_accept.c, rc_connect.c */
-/* "1.2.3.4:5" or "[::1]:5". 0 or -EINVAL. */
+/* Parses "1.2.3.4:5" or "[::1]:5". Returns 0 or -EINVAL. */
 int rdma_parse_addr(const char *text, struct sockaddr_storage *sa);
+/* Members of sl_rc_scheme (rpc/transport.h). */
 struct sl_rpc_listener *sl_rc_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err);
 void sl_rdma_wait_closed(void);
 struct sl_transport *sl_rc_dial(const struct sl_rpc_dial_options *opt, const char *address,

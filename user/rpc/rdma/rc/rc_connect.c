@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gateway's end of an RDMA connection, with the proofs of auth.h. Read from the bottom:
- * sl_rc_dial -> wireup_connect (wireup_client.c), or else connect_by_cm -> resolve_path -> create_conn ->
- * send_cm_request -> check_cm_reply -> exchange_keys. It blocks until its deadline: for threads that dial.
+ * Connects to a backend, with the proofs of auth.h: sl_rc_dial -> wireup_connect (wireup_client.c),
+ * or else connect_by_cm -> resolve_path -> create_conn -> send_cm_request -> check_cm_reply ->
+ * exchange_keys. Blocks until its deadline.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,9 +26,9 @@ struct rc_connect_call {
 	struct rc_conn *conn;
 	struct sl_psk psk;
 	struct cm_transcript transcript;
-	uint32_t slots; /* to be asked for */
+	uint32_t slots; /* requested */
 	uint64_t deadline_ns;
-	const char *why; /* more than the errno says */
+	const char *why; /* more specific than the errno */
 };
 
 int rdma_parse_addr(const char *text, struct sockaddr_storage *sa)
@@ -53,7 +53,7 @@ int rdma_parse_addr(const char *text, struct sockaddr_storage *sa)
 	memcpy(host, text, len);
 	host[len] = '\0';
 	memset(sa, 0, sizeof(*sa));
-	/* As most are, which the library takes long for. */
+	/* The usual case; getaddrinfo() is slow. */
 	if (inet_pton(AF_INET, host, &in.sin_addr) == 1) {
 		in.sin_port = htons((uint16_t)port);
 		memcpy(sa, &in, sizeof(in));
@@ -73,7 +73,7 @@ static int remaining_ms(const struct rc_connect_call *d)
 	return now < d->deadline_ns ? (int)((d->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
 }
 
-/* What a backend says when it refuses. */
+/* Explains a rejection. Returns -EPROTO. */
 static int set_refusal_text(struct rc_connect_call *d, const struct cm_reply *a)
 {
 	if (a->version < RC_WIRE_VERSION)
@@ -89,7 +89,7 @@ static int set_refusal_text(struct rc_connect_call *d, const struct cm_reply *a)
 	return -EPROTO;
 }
 
-/* What an event other than the expected one means. */
+/* Explains an unexpected CM event. Returns its -errno. */
 static int cm_event_error(struct rc_connect_call *d, const struct rdma_cm_event *ev)
 {
 	const struct cm_reply *a = ev->param.conn.private_data;
@@ -109,14 +109,14 @@ static int cm_event_error(struct rc_connect_call *d, const struct rdma_cm_event 
 	}
 }
 
-/* 0 when the next event is the expected one. */
+/* Returns 0 if the next CM event is the expected one, or -errno. */
 static int await_cm_event(struct rc_connect_call *d, enum rdma_cm_event_type expected)
 {
 	struct pollfd p = {.fd = d->cm->fd, .events = POLLIN};
 	struct rdma_cm_event *ev;
 	int rc = 0, n;
 
-	/* The library keeps some events to itself: EAGAIN then. */
+	/* The library keeps some events to itself and returns EAGAIN. */
 	do {
 		n = poll(&p, 1, remaining_ms(d));
 		if (n == 0)
@@ -162,7 +162,7 @@ static int resolve_path(struct rc_connect_call *d, struct sockaddr_storage *sa)
 	if (!rc)
 		rc = await_cm_event(d, RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (!rc && !rdma_path_matches(&d->opt->rdma, d->id)) {
-		d->why = "the way there is by another device or port than configured: see `ip "
+		d->why = "the route uses another device or port than configured: see `ip "
 			 "route get`";
 		rc = -ENETUNREACH;
 	}
@@ -173,7 +173,7 @@ static int resolve_path(struct rc_connect_call *d, struct sockaddr_storage *sa)
 	return await_cm_event(d, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-/* Until here d owns id and cm, from here d->conn does. */
+/* From here on d->conn owns id and cm. */
 static int create_conn(struct rc_connect_call *d)
 {
 	struct rc_ring_sizes g = {.slots = d->opt->slots, .bulk_len = d->opt->bulk_ring_len};
@@ -215,7 +215,7 @@ static int check_cm_reply(struct rc_connect_call *d)
 		       : -EBADMSG;
 }
 
-/* What is asked for, with its proof, and the answer to it. */
+/* Sends the request with its proof, and waits for the reply. */
 static int send_cm_request(struct rc_connect_call *d)
 {
 	static _Atomic uint32_t number;
@@ -276,7 +276,7 @@ static int exchange_keys(struct rc_connect_call *d)
 	int rc = rc_conn_open_rings(conn, &g);
 
 	if (rc) {
-		d->why = rc == -ENOMEM ? "cannot pin memory: raise the limit of locked memory"
+		d->why = rc == -ENOMEM ? "cannot register memory: raise the limit of locked memory"
 				       : NULL;
 		return rc;
 	}
@@ -306,9 +306,10 @@ static const char *error_text(const struct rc_connect_call *d, int rc)
 		return d->why;
 	switch (rc) {
 	case -ETIMEDOUT: return "no answer in time: the backend is busy, stopped or unreachable";
-	case -ECONNRESET: return "the backend closed the connection: has it the same key?";
+	case -ECONNRESET:
+		return "the backend closed the connection: give both ends the same key file";
 	case -EBADMSG: return "the answer is not a sluice HELLO: is this a sluice backend?";
-	case -EACCES: return "the peer has not proven the key";
+	case -EACCES: return "the peer did not prove the key: give both ends the same key file";
 	default: return strerror(-rc);
 	}
 }
@@ -384,7 +385,7 @@ struct sl_transport *sl_rc_dial(const struct sl_rpc_dial_options *opt, const cha
 
 const struct sl_transport_scheme sl_rc_scheme = {
 	.scheme = "rdma",
-	/* Clearing and pinning it is most of a connection's time; 100 Gbit/s fill it in 80 us. */
+	/* Clearing and registering it dominates set-up time; 100 Gbit/s fill it in 80 us. */
 	.bulk_ring_len = 1 << 20,
 	.wait_closed = sl_rdma_wait_closed,
 	.route_info = sl_rdma_route_info,

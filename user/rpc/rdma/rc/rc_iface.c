@@ -15,31 +15,29 @@
 
 enum {
 	RXE_VENDOR = 0xffffff, /* soft-RoCE */
-	CHUNK = 512,           /* slots, which fill a huge page */
+	CHUNK = 512,           /* slots; fills a huge page */
 	CHUNKS_MAX = RC_IFACE_SLOTS / CHUNK,
 	POST = 16,
-	SRQ_LOW =
-		16, /* slots: fewer are left where somebody takes more than its window, and else never */
-	PAUSE_MIN_MS = 4,  /* between two looks at the windows; */
-	PAUSE_MAX_MS = 64, /* where looking changes nothing */
-	IDLE_MS = 100,     /* for which what has come says how large a window need be */
+	SRQ_LOW = 16,      /* slots: fewer are left only if a peer exceeds its window */
+	PAUSE_MIN_MS = 4,  /* interval of rebalances */
+	PAUSE_MAX_MS = 64, /* the same, while they change nothing */
+	IDLE_MS = 100,     /* interval in which too large windows are found */
 };
 #define CHUNK_LEN ((size_t)CHUNK * SL_RPC_SLOT_SIZE)
 
 struct rc_iface {
 	struct sl_list node;
 	struct ibv_context *device;
-	struct ibv_context *
-		*device_list; /* keeps it open, also once it has gone; NULL: nothing does */
+	struct ibv_context **device_list; /* keeps the device open, also after its removal */
 	unsigned group;
-	pid_t pid;           /* what a fork has copied is not the child's */
+	pid_t pid;           /* a forked child does not use it */
 	_Atomic bool failed; /* set without the lock */
 	_Atomic bool srq_low;
-	bool last_wqe_event, refilling; /* refilling: not to be freed */
+	bool last_wqe_event, refilling; /* refilling: must not be freed */
 	struct srq_credits credits;
 	_Atomic bool rebalance_requested; /* a window is used up */
-	unsigned pause_ms;                /* before the next look */
-	uint64_t rebalance_ns, idle_ns;   /* not before; since when arrivals are counted */
+	unsigned pause_ms;                /* before the next rebalance */
+	uint64_t rebalance_ns, idle_ns;   /* earliest next rebalance; start of the idle interval */
 	struct ibv_pd *pd;
 	struct ibv_srq *srq;
 	struct rc_rx_cq rx_cq;
@@ -47,7 +45,7 @@ struct rc_iface {
 	struct rc_qp_pool qp_pool;
 	uint32_t chunk_cnt;
 	struct ibv_mr *mrs[CHUNKS_MAX];
-	uint8_t *chunks[CHUNKS_MAX]; /* an entry stays as it is once its slots are posted */
+	uint8_t *chunks[CHUNKS_MAX]; /* an entry is constant once its slots are posted */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,7 +132,7 @@ static int add_chunk(struct rc_iface *iface)
 	return rc_iface_post(iface, slots, CHUNK);
 }
 
-/* The device says once when there are fewer. One that cannot does not say it. */
+/* Requests one event when few slots are left. Devices without the feature send none. */
 static void arm_srq_limit(struct rc_iface *iface)
 {
 	struct ibv_srq_attr attr = {.srq_limit = SRQ_LOW};
@@ -159,18 +157,17 @@ void rc_ifaces_arm_srq_limit(void)
 		if (iface->pid != getpid() || !atomic_exchange(&iface->srq_low, false))
 			continue;
 		arm_srq_limit(iface);
-		rc_rx_cq_poll_for(&iface->rx_cq,
-				  NULL); /* of an empty queue the device says nothing */
+		rc_rx_cq_poll_for(&iface->rx_cq, NULL); /* no event is sent for an empty SRQ */
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-/* Unlisted, without members. */
+/* Unlisted and without connections. */
 static void iface_free(struct rc_iface *iface)
 {
 	rc_qp_pool_fini(&iface->qp_pool);
 	if (iface->srq)
-		ibv_destroy_srq(iface->srq); /* its events, which are waited for, use the rx_cq */
+		ibv_destroy_srq(iface->srq); /* waits for its events, which use rx_cq */
 	rc_rx_cq_fini(&iface->rx_cq);
 	for (uint32_t i = 0; i < iface->chunk_cnt; i++) {
 		ibv_dereg_mr(iface->mrs[i]);
@@ -198,7 +195,7 @@ static uint32_t srq_size(const struct ibv_device_attr *a)
 	return most / CHUNK * CHUNK;
 }
 
-/* NULL, and errno 0 if the device cannot share. */
+/* Returns NULL and errno; errno 0: the device cannot share. */
 static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_sge = 1}};
@@ -220,7 +217,7 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	iface->group = group;
 	iface->pid = getpid();
 	iface->pause_ms = PAUSE_MIN_MS;
-	/* The specification wants the event of all that share; soft-RoCE has none (Linux 6.1). */
+	/* IBTA requires LAST_WQE_REACHED with an SRQ; soft-RoCE does not send it (Linux 6.1). */
 	iface->last_wqe_event = caps.vendor_id != RXE_VENDOR;
 	srq_credits_init(&iface->credits, attr.attr.max_wr, RC_IFACE_CONNS);
 	iface->pd = ibv_alloc_pd(device);
@@ -245,7 +242,7 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	return NULL;
 }
 
-/* An empty one waits for those who come back: to make it takes longer than to connect. */
+/* An empty interface is kept: making one takes longer than connecting. */
 static void free_if_unused(struct rc_iface *iface)
 {
 	if (iface->credits.members || !iface->failed || iface->refilling)
@@ -260,7 +257,7 @@ static void leave_locked(struct rc_iface *iface, uint32_t window)
 	free_if_unused(iface);
 }
 
-/* As many slots, or more. */
+/* Registers chunks until there are `cnt` slots. */
 static int add_slots(struct rc_iface *iface, uint32_t cnt)
 {
 	int rc = 0;
@@ -283,7 +280,7 @@ static int join_locked(struct rc_iface *iface)
 	return -ENOMEM;
 }
 
-/* With the lock; NULL, and errno 0 if the device cannot share. */
+/* Returns NULL and errno; errno 0: the device cannot share. Lock held. */
 static struct rc_iface *find_or_make(struct ibv_context *device, unsigned group)
 {
 	struct rc_iface *iface;
@@ -348,7 +345,7 @@ void rc_iface_request_rebalance(struct rc_iface *iface)
 		service_thread_rebalance();
 }
 
-/* Both with the lock, and so nobody joins or leaves; slots are added between the two. */
+/* Measures demand and sets windows. Lock held throughout, so that no connection joins or leaves. */
 static void rebalance_iface(struct rc_iface *iface, uint64_t now_ns)
 {
 	bool idle = now_ns - iface->idle_ns >= IDLE_MS * SL_NS_PER_MS;
@@ -459,11 +456,11 @@ void rc_ifaces_refill(void)
 	struct sl_list *at, *next;
 
 	pthread_mutex_lock(&lock);
-	/* No other frees what is being filled, and nothing else moves it in the list. */
+	/* An interface that is refilled is not freed or moved in the list. */
 	for (at = all.next; at != &all; at = next) {
 		struct rc_iface *iface = sl_container_of(at, struct rc_iface, node);
 
-		/* Without the lock while it lasts. */
+		/* Unlocked: a refill takes long. */
 		if (iface->pid == getpid() && !iface->failed) {
 			iface->refilling = true;
 			pthread_mutex_unlock(&lock);

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the connections of one worker, or of one backend, share on a device: a protection domain and
- * a shared receive queue, so that memory for small messages grows with the traffic that was granted
- * (srq_credits.h) and not with the number of connections.
+ * RC interface: what the connections of one worker, or of one backend, share on a device. These are
+ * a protection domain, a shared receive queue (SRQ), a receive CQ (rx_cq.h), registered memory
+ * (mr_pool.h) and queue pairs made ahead (qp_pool.h). Memory for small messages grows with the
+ * granted windows (srq_credits.h), not with the number of connections.
  *
- *   slots     in chunks, registered when the grants need them; a slot's index is its wr_id
- *   windows   each connection begins with the least; the closer's thread looks at what has come for
- *             each, when one has used up its own or some time has gone by, and moves them (share)
- *   a slot is in the queue, or of the connection whose completion has named it, until posted again
+ *   slots     registered in chunks, as the windows need them; wr_id is the slot's index. A slot is
+ *             in the SRQ, or belongs to the connection that received it, until reposted
+ *   windows   a connection begins with the smallest. The service thread counts what each has
+ *             received and rebalances: after SPENT, and from time to time
  *
- * In one protection domain the rkey of one connection's ring would open it to the others' peers. So
- * rings are opened by memory windows of type 2, which hold for one queue pair. A device without
- * those, or without shared receive queues, has no iface: its connections have domains and receive
- * queues of their own, and say so (rc_conn_set_info).
+ * In a shared protection domain an rkey would open a ring to all peers. So rings are opened by
+ * type-2 memory windows, which are bound to one queue pair. A device without those, or without
+ * SRQs, has no interface: its connections have domains and receive queues of their own
+ * (rc_conn_set_info()).
  *
- * Rings and the owner's memory are registered once for all (mr_pool.h), all that arrives comes by one
- * completion queue (rx_cq.h), and queue pairs are made ahead (qp_pool.h).
- *
- * Any thread; the calls that a burst makes take no lock of ours.
+ * Any thread. Calls on the data path take no lock of ours.
  */
 #ifndef SL_RPC_RDMA_RC_IFACE_H
 #define SL_RPC_RDMA_RC_IFACE_H
@@ -30,56 +28,67 @@
 
 struct rc_iface;
 
-/* `group` of gateways: the worker's number; of listeners this, and the listener's. */
+/* `group`: of a gateway the worker's number; of a listener this plus the listener's number. */
 enum { RDMA_GROUP_BACKEND = 1 << 16 };
 
 enum {
-	RC_IFACE_SLOTS = 32768, /* at the most: 128 MiB, if ever */
-	/* Channels of a listener, and those that have yet to prove the key, or are parked (peer.h). */
+	RC_IFACE_SLOTS = 32768, /* at most 128 MiB */
+	/* Channels of a listener, and connections that are pending or parked (peer.h). */
 	RC_IFACE_CONNS = 1024 + 64,
 };
 
 /*
- * 0, and a iface with a window of SL_RPC_MIN_SLOTS, or NULL in *joined where the device cannot share;
- * -EUSERS: it is full; -ENOMEM and the like.
+ * Adds a connection with a window of SL_RPC_MIN_SLOTS. Returns 0 and *joined, which is NULL if the
+ * device cannot share; -EUSERS (full) or -ENOMEM.
  */
 int rc_iface_join(struct ibv_context *device, unsigned group, struct rc_iface **joined);
-/* A window is used up: windows are looked at soon. One call of the kernel, and that seldom. */
+/* Requests a rebalance, because a window is used up. At most one system call per rebalance. */
 void rc_iface_request_rebalance(struct rc_iface *iface);
-/* Moves windows where it is time; when it will be, or UINT64_MAX. The closer's thread. */
+/*
+ * Rebalances windows where it is due. Returns when the next one is due, or UINT64_MAX. Service
+ * thread.
+ */
 uint64_t rc_ifaces_rebalance(uint64_t now_ns);
+/* Frees slots after the peer has confirmed a smaller window. */
 void rc_iface_lower_window(struct rc_iface *iface, uint32_t from, uint32_t to);
-/* A failed one goes with its last; others stay for the next. */
+/*
+ * Removes a connection. A failed interface is freed with its last one; others are kept for reuse.
+ */
 void rc_iface_leave(struct rc_iface *iface, uint32_t window);
-/* Slots may have got lost with a connection, or the queue has failed: nobody joins any more. */
+/* Takes no further connections: slots may be lost, or a queue has failed. */
 void rc_iface_fail(struct rc_iface *iface);
-/* Whether a rx_cq of that group shuns that host. */
+/* Returns true if an interface of the group blocks that host. */
 bool rc_ifaces_host_blocked(unsigned group, const uint8_t host[16]);
-/* Nobody of that group joins any more. */
+/* Makes all interfaces of the group fail. */
 void rc_ifaces_retire(unsigned group);
-/* Frees failed ones that are empty. All of `device`, which fails or goes, are failed before. */
+/*
+ * Frees failed interfaces without connections. Those of `device`, which has failed or gone, fail
+ * first.
+ */
 void rc_ifaces_sweep(const struct ibv_context *device);
 
+/* Return parts of the interface. */
 struct ibv_pd *rc_iface_pd(const struct rc_iface *iface);
 struct ibv_srq *rc_iface_srq(const struct rc_iface *iface);
 struct rc_rx_cq *rc_iface_rx_cq(struct rc_iface *iface);
 struct mr_pool *rc_iface_mr_pool(struct rc_iface *iface);
 struct rc_qp_pool *rc_iface_qp_pool(struct rc_iface *iface);
-/* Connections of that size are to come: what they need is made at the next rc_ifaces_refill(). */
+/* Requests memory and queue pairs of that size for the next rc_ifaces_refill(). */
 void rc_iface_request(struct ibv_context *device, unsigned group, uint32_t slots, size_t rings_len);
-/* What connections that are to come will need (mr_pool_refill, rc_qp_pool_refill), of all homes. */
+/* Refills the memory and queue pair pools of all interfaces. Blocks; service thread. */
 void rc_ifaces_refill(void);
-/* Whether the device last_wqe_event when a queue pair in error has used its last slot. */
+/* Returns true if the device reports LAST_WQE_REACHED. */
 bool rc_iface_has_last_wqe_event(const struct rc_iface *iface);
+/* Returns the address of a slot. */
 uint8_t *rc_iface_slot(const struct rc_iface *iface, uint32_t slot);
 /*
- * Few slots are left in the queue, which those who keep to their windows never bring about: somebody
- * does not, while the owner does not look. It is found out by whoever calls this, the closer's thread.
+ * Handles SRQ_LIMIT_REACHED: some peer exceeds its window while the owner does not poll. Polls to
+ * find it. Service thread.
  */
 void rc_iface_srq_low(struct rc_iface *iface);
-/* Queues that have run short are watched again. */
+/* Arms the SRQ limit again. */
 void rc_ifaces_arm_srq_limit(void);
-/* Slots go (back) to the queue. 0 or -EIO. */
+/* Posts slots to the SRQ. Returns 0 or -EIO. */
 int rc_iface_post(struct rc_iface *iface, const uint32_t *slots, unsigned cnt);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes in: rc_poll -> rx_fifo (rx_cq.h) -> accept_message, which holds the header, or the short form
- * (compact.h), against the bytes that the device says have arrived. rc_release gives a message's slot
- * back: rc_consume tells the peer of it, rc_repost posts it again; rc_conn.h says which comes first.
+ * Input: rc_poll -> FIFO (rx_cq.h) -> accept_message, which checks the header, or the compact form,
+ * against the received length. rc_release: rc_consume reports the slot as free, rc_repost posts it;
+ * rc_conn.h gives their order.
  */
 #include <errno.h>
 #include "rpc/rdma/rc/srq_credits.h"
@@ -90,14 +90,19 @@ static int handle_ack(struct rc_conn *conn, uint32_t consumed)
 
 		c->bulk_acked = last->bulk_end;
 		conn->peer_read = last->consumed;
-		/* Room in our own memory, though our completion is yet to come; lent bytes wait. */
+		/*
+		 * Frees room in our memory before our own completion; zero-copy bytes wait for
+		 * that.
+		 */
 		if (consumed - c->done <= c->sent - c->done)
 			rc_complete_tx(conn, consumed);
 	}
 	return 0;
 }
 
-/* Where it lies: in its receive slot, or at the next place of the bulk ring. NULL: nowhere. */
+/*
+ * Returns the message's address: its receive slot, or its place in the bulk ring. NULL: bad length.
+ */
 static uint8_t *locate_message(struct rc_conn *conn, const struct rc_rx_comp *a, uint32_t seq)
 {
 	uint32_t at;
@@ -107,14 +112,14 @@ static uint8_t *locate_message(struct rc_conn *conn, const struct rc_rx_comp *a,
 	if (a->op != RC_RX_WRITE || a->len <= SL_RPC_SLOT_SIZE ||
 	    a->len - sizeof(struct sl_rpc_header) > conn->base.bulk_max)
 		return NULL;
-	/* A sender that has not waited for room overwrites its own bytes only. */
+	/* A sender that ignores the room overwrites only its own bytes. */
 	conn->rx_bulk_head =
 		sl_credits_bulk_place(conn->base.credits.bulk_len, conn->rx_bulk_head, a->len, &at);
 	return conn->rx_bulk + at;
 }
 
 /*
- * In either form, held against what the device, or the sender by it, says that has arrived. 0 or
+ * Checks either form against the length that the device, or the immediate data, gives. Returns 0 or
  * -EPROTO.
  */
 static int parse_message(const struct rc_conn *conn, const struct rc_rx_comp *a, uint8_t *at,
@@ -150,10 +155,10 @@ static int accept_message(struct rc_conn *conn, const struct rc_rx_comp *a, stru
 	int rc;
 
 	if (seq - conn->base.credits.consumed >= conn->enforced || rx_window_overdue(conn)) {
-		rc_repost_slot(conn, a); /* beyond its window */
+		rc_repost_slot(conn, a); /* beyond the window */
 		return -EPROTO;
 	}
-	/* From here the slot is the message's, whatever is wrong with that. */
+	/* The message owns the slot from here on, valid or not. */
 	conn->rx_slot[seq & conn->slot_mask] = a->slot;
 	conn->rx_next++;
 	at = locate_message(conn, a, seq);
@@ -173,7 +178,7 @@ static int accept_message(struct rc_conn *conn, const struct rc_rx_comp *a, stru
 	return 0;
 }
 
-/* Of a queue of its own: no more than there is room for. */
+/* Polls an own receive queue, as far as the FIFO has room. */
 static void poll_own_cq(struct rc_conn *conn)
 {
 	SL_UNINIT struct ibv_wc wc[POLL_BATCH];
@@ -206,10 +211,12 @@ int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 	}
 	if (conn->error)
 		return conn->error;
-	/* What has come before the end counts, though the owner has not taken it yet. */
+	/* Messages that arrived before the end count. */
 	if (!conn->attached || conn->gone)
 		rc_poll_rx(conn);
-	/* Of what is no message neither more: who sends enough of that would keep its owner. */
+	/*
+	 * Other completions count against `max`, too: a peer could keep the owner busy with them.
+	 */
 	for (; got < max && rc_rx_fifo_pop(&conn->rx_fifo, &a); got++) {
 		int rc;
 
@@ -219,14 +226,14 @@ int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 			continue;
 		}
 		if (rc_is_bye(&a)) {
-			conn->broken |= conn->bye_received; /* behind it nothing comes */
+			conn->broken |= conn->bye_received; /* nothing may follow a BYE */
 			conn->gone = conn->bye_received = true;
 			rc_repost_slot(conn, &a);
 			continue;
 		}
 		rc = accept_message(conn, &a, &msgs[n]);
 		if (rc) {
-			/* What came before it still counts; what comes after does not. */
+			/* Earlier messages count; later ones do not. */
 			conn->error = rc;
 			conn->gone = true;
 			continue;
@@ -254,7 +261,7 @@ void rc_release(struct sl_transport *t, const struct sl_message *m)
 	struct rc_conn *conn = rc_conn_of(t);
 
 	conn->lent--;
-	/* CREDITs behind the last lent message go with it. */
+	/* CREDITs after the last lent message are released with it. */
 	conn->released = conn->lent ? m->token + 1 : conn->rx_next;
 	if (conn->released - conn->reposted >= REPOST_AT) {
 		rc_repost(conn);

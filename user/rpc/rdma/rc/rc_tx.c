@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes out. rc_post puts a message into the chain, by write_bulk if it is large, else by
- * send_slot; rc_flush -> ring_doorbell: one doorbell for the chain. rc_progress takes completions,
- * rc_sent says by them which lent bytes are free. rc_transport_ops at the bottom is the transport.
+ * Output: rc_post adds a message to the chain (write_bulk, or send_slot for a small one). rc_flush
+ * -> ring_doorbell posts the chain. rc_progress handles completions; rc_sent reports zero-copy
+ * bytes that are free.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 enum {
 	UNSIGNALED_BYTES_MAX = 8 << 10,
 	POLL_BATCH = 16,
-	PROBE_REPLY_MS = 1000, /* in which a question that gets lost is sent again */
-	DYING_PEER_MS = 250,   /* in which what a process leaves behind may answer */
+	PROBE_REPLY_MS = 1000, /* a probe without an answer ends the connection */
+	DYING_PEER_MS = 250,   /* a dying process' device may still answer */
 };
 
 void rc_complete_tx(struct rc_conn *conn, uint32_t upto)
@@ -49,7 +49,7 @@ static void handle_completion(struct rc_conn *conn, const struct ibv_wc *wc)
 		return;
 	conn->signaled--;
 	conn->wr_done += ((uint32_t)(wc->wr_id >> 32) - conn->wr_done) & RC_WR_CNT_MASK;
-	/* Counts wrap: an old one must not come to lie ahead. */
+	/* Keeps the counter from appearing ahead after it wraps. */
 	if ((int32_t)(conn->zcopy_upto - upto) < 0)
 		conn->zcopy_upto = upto;
 	conn->reaped = upto;
@@ -73,7 +73,7 @@ void rc_progress(struct sl_transport *t)
 		conn->gone = conn->broken = true;
 }
 
-/* The next completion speaks for all messages so far. */
+/* Its completion covers all earlier messages. */
 static void request_signal(struct rc_conn *conn, struct ibv_send_wr *wr)
 {
 	wr->send_flags |= IBV_SEND_SIGNALED;
@@ -83,8 +83,8 @@ static void request_signal(struct rc_conn *conn, struct ibv_send_wr *wr)
 }
 
 /*
- * One doorbell for the chain. Behind lent bytes there may be no other message for long, and nobody but
- * the device tells when they are done with.
+ * Posts the chain. Its last message is signaled if it uses zero copy, because only the device tells
+ * when the bytes are free.
  */
 static void ring_doorbell(struct rc_conn *conn)
 {
@@ -130,7 +130,7 @@ static struct ibv_send_wr *new_write(struct rc_conn *conn, uint32_t at)
 	return wr;
 }
 
-/* Whether the device can read the span where it lies, and that is worth a piece of its own. */
+/* Returns true if the device can read the span in place, and copying would cost more. */
 static bool is_zcopy(const struct rc_conn *conn, const struct sl_span *span)
 {
 	uintptr_t from = (uintptr_t)span->ptr - (uintptr_t)conn->mem;
@@ -139,7 +139,10 @@ static bool is_zcopy(const struct rc_conn *conn, const struct sl_span *span)
 	       span->len <= conn->mem_len - from;
 }
 
-/* Pieces that the header and the spans make: neighbours that are copied make one. 0: none is zcopy. */
+/*
+ * Returns the SGEs of header and spans, adjacent copies counted as one; 0: no span can be read in
+ * place.
+ */
 static uint32_t count_sges(const struct rc_conn *conn, const struct sl_span *spans,
 			   unsigned span_cnt)
 {
@@ -156,7 +159,7 @@ static uint32_t count_sges(const struct rc_conn *conn, const struct sl_span *spa
 	return zcopy ? sges : 0;
 }
 
-/* A piece of the message, which goes to `at`: of this WRITE, or of another one. */
+/* Adds an SGE to the WRITE, or begins another WRITE at `at`. */
 static struct ibv_send_wr *write_sge(struct rc_conn *conn, struct ibv_send_wr *wr, uint32_t at,
 				     const uint8_t *bytes, uint32_t len, const struct ibv_mr *mr)
 {
@@ -166,7 +169,7 @@ static struct ibv_send_wr *write_sge(struct rc_conn *conn, struct ibv_send_wr *w
 	return wr;
 }
 
-/* Behind the header, which is staged at `at` already. The last WRITE. */
+/* Writes the spans after the staged header. Returns the last WRITE. */
 static struct ibv_send_wr *write_zcopy(struct rc_conn *conn, uint32_t at,
 				       const struct sl_span *spans, unsigned span_cnt)
 {
@@ -198,7 +201,10 @@ static struct ibv_send_wr *write_zcopy(struct rc_conn *conn, uint32_t at,
 	return wr;
 }
 
-/* A large message, header and body, to one place of the peer's bulk ring. The last WRITE tells of it. */
+/*
+ * Writes a large message to one place of the peer's bulk ring. Returns the WRITE with the immediate
+ * data.
+ */
 static struct ibv_send_wr *write_bulk(struct rc_conn *conn, uint32_t at,
 				      const struct sl_rpc_header *h, const struct sl_span *spans,
 				      unsigned span_cnt)
@@ -241,7 +247,7 @@ static struct ibv_send_wr *send_slot(struct rc_conn *conn, uint8_t *slot,
 	return wr;
 }
 
-/* What the peer's receive queue learns of: the message's last work request. */
+/* Completes the message's last work request, which takes a slot of the peer. */
 static void finish_message(struct rc_conn *conn, struct ibv_send_wr *wr, uint32_t body_len)
 {
 	wr->wr_id = (uint64_t)(conn->wr_sent & RC_WR_CNT_MASK) << 32 | conn->base.credits.sent;
@@ -251,7 +257,7 @@ static void finish_message(struct rc_conn *conn, struct ibv_send_wr *wr, uint32_
 		request_signal(conn, wr);
 }
 
-/* Room in the send queue itself, for entries that completions have not given back yet. */
+/* Checks the peer's window, and the send queue, whose entries only completions free. */
 static bool has_tx_room(struct rc_conn *conn, enum sl_credit_kind kind)
 {
 	if (rx_window_room(conn, kind) &&
@@ -282,7 +288,7 @@ int rc_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		return -EAGAIN;
 	if (conn->chain_len + RC_WRITES_MAX > RC_CHAIN_MAX || conn->sge_cnt + 1 > RC_SGES_MAX)
 		ring_doorbell(conn);
-	/* A reply tells that its request is done with: else an idle channel would lack a slot. */
+	/* Reports the request's slot with its reply; otherwise an idle channel would lack it. */
 	rc_consume(conn);
 	h.consumed = sl_credits_post(c);
 	if (sl_unlikely(sl_credits_spent(c)))
@@ -299,10 +305,7 @@ int rc_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		.bulk_end = c->bulk_sent, .body_len = len, .consumed = h.consumed};
 	t->posted_bytes += len;
 	finish_message(conn, wr, len);
-	/*
-	 * It is the last message of those that `cookie` stands for: its bytes are free once all that
-	 * was lent so far is.
-	 */
+	/* The cookie's bytes are free once all zero-copy messages so far are complete. */
 	if (cookie)
 		conn->zcopy_ops[conn->zcopy_posted++ & conn->mask] =
 			(struct rc_zcopy_op){.cookie = cookie, .seq = conn->zcopy_upto};
@@ -314,7 +317,7 @@ void rc_flush(struct sl_transport *t)
 	struct rc_conn *conn = rc_conn_of(t);
 
 	rc_consume(conn);
-	/* Without room it stays due; the peer's own CREDIT makes room. */
+	/* Stays due without room; the peer's own CREDIT makes room. */
 	if (rx_window_credit_due(conn))
 		rx_window_advertise(conn);
 	ring_doorbell(conn);
@@ -337,7 +340,7 @@ void rc_probe_peer(struct rc_conn *conn)
 		conn->gone |= rdma_post_chain(conn->qp.qp, &ask) != 0;
 	}
 	if (conn->port_down || conn->was_down)
-		conn->probed_ns = now_ns; /* an answer takes as long from then on */
+		conn->probed_ns = now_ns; /* restart the time-out */
 	conn->was_down = conn->port_down;
 	conn->gone |= conn->peer_state == RC_PEER_PROBED &&
 		      now_ns - conn->probed_ns >= PROBE_REPLY_MS * SL_NS_PER_MS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: rx_cq_poll, rc_rx_cq_poll_for -> poll_cq -> dispatch_wc -> notify_conn. */
+/* rx_cq_poll, rc_rx_cq_poll_for -> poll_cq -> dispatch_wc -> notify_conn. */
 #include "rpc/rdma/rc/rx_cq.h"
 
 #include <arpa/inet.h>
@@ -17,14 +17,16 @@
 
 enum {
 	POLL = 16,
-	POLL_ROUNDS = RC_IFACE_SLOTS / POLL, /* of one poll_cq: then all slots have been seen */
-	EVENTS_MAX =
-		16, /* of one look at the comp_channel: of the queue, and of so many that wait for room */
-	TRIES = 1000, /* before another thread has the processor */
+	POLL_ROUNDS = RC_IFACE_SLOTS / POLL, /* one call can see all slots */
+	EVENTS_MAX = 16,                     /* CQ events per call */
+	TRIES = 1000,                        /* before a sched_yield() */
 	BLOCK_MS = 1000,
 };
 
-/* Whose thread takes, and for the sake of which connection: that one is looked at behind it. */
+/*
+ * Polling thread: the owner's thread, or another one on behalf of `for_conn`, which then needs no
+ * wake-up.
+ */
 struct rc_poller {
 	bool is_owner;
 	const struct rc_conn *for_conn;
@@ -39,7 +41,7 @@ static bool trylock_poll(struct rc_rx_cq *rx)
 	return !atomic_flag_test_and_set_explicit(&rx->poll_lock, memory_order_acquire);
 }
 
-/* Whoever has it has it for moments, or has lost its processor. */
+/* Another holder releases it soon, or has lost its CPU. */
 static void lock_poll(struct rc_rx_cq *rx)
 {
 	for (unsigned i = 1; !trylock_poll(rx); i++) {
@@ -72,7 +74,7 @@ void rc_rx_cq_notify_owner(struct rc_rx_cq *rx, struct rc_conn *conn)
 	(void)eventfd_write(rx->wake, 1);
 }
 
-/* Whoever has it is to look, unless it is about to. */
+/* Wakes the connection's thread, unless that is polling. */
 static void notify_conn(struct rc_rx_cq *rx, struct rc_conn *conn, const struct rc_poller *poller)
 {
 	if (conn == poller->for_conn)
@@ -123,14 +125,11 @@ static void fail_flooding_conn(struct rc_rx_cq *rx, struct rc_conn *conn,
 	notify_conn(rx, conn, poller);
 }
 
-/*
- * Its peer has sent more than its window allows: it takes no more of the slots that all share. Nor does
- * its host, poller one connection after the other: what process a peer is of is only what it says.
- */
+/* Blocks a peer that has exceeded its window, and its host: a peer's process is only a claim. */
 static void block_host(struct rc_rx_cq *rx, struct rc_conn *conn, const struct rc_poller *poller)
 {
 	if (conn->flooded)
-		return; /* and all of its host are */
+		return; /* its host is blocked already */
 	fail_flooding_conn(rx, conn, poller);
 	if (!conn->is_inbound)
 		return;
@@ -161,7 +160,7 @@ static void dispatch_wc(struct rc_rx_cq *rx, const struct ibv_wc *wc,
 		block_host(rx, conn, poller);
 }
 
-/* Nobody comes to it any more. */
+/* No further connection joins. */
 static void fail_all_conns(struct rc_rx_cq *rx, const struct rc_poller *poller)
 {
 	rc_iface_fail(rx->iface);
@@ -174,7 +173,7 @@ static void fail_all_conns(struct rc_rx_cq *rx, const struct rc_poller *poller)
 	}
 }
 
-/* All that is there. */
+/* Polls until the CQ is empty. */
 static void poll_cq(struct rc_rx_cq *rx, const struct rc_poller *poller)
 {
 	SL_UNINIT struct ibv_wc wc[POLL];
@@ -189,14 +188,14 @@ static void poll_cq(struct rc_rx_cq *rx, const struct rc_poller *poller)
 		fail_all_conns(rx, poller);
 }
 
-/* Asking is a system call: one that has been armed for and not taken need not be armed for again. */
+/* Requesting an event is a system call, so one pending request is enough. */
 static bool arm_cq(struct rc_rx_cq *rx)
 {
 	rx->notify_armed = rx->notify_armed || ibv_req_notify_cq(rx->cq, 0) == 0;
 	return rx->notify_armed;
 }
 
-/* False: it has nothing to say. */
+/* Returns false if there is no event. */
 static bool handle_cq_event(struct rc_rx_cq *rx, const struct rc_poller *poller)
 {
 	struct rc_conn *conn;
@@ -216,9 +215,9 @@ static bool handle_cq_event(struct rc_rx_cq *rx, const struct rc_poller *poller)
 	return true;
 }
 
-/* --- the owner --- */
+/* --- owner --- */
 
-/* Those that other threads tell of. */
+/* Marks connections ready that other threads have notified. */
 static void mark_notified(struct rc_rx_cq *rx)
 {
 	atomic_store(&rx->notified, false);
@@ -249,7 +248,7 @@ static bool rx_cq_arm(struct sl_poll_group *hub)
 
 	lock_poll(rx);
 	empty = arm_cq(rx);
-	poll_cq(rx, &owner_poller); /* what came before the comp_channel was armed for rings none */
+	poll_cq(rx, &owner_poller); /* earlier completions cause no event */
 	empty = empty && sl_list_empty(&hub->ready);
 	unlock_poll(rx);
 	return empty && !atomic_load(&rx->notified);
@@ -265,7 +264,10 @@ static void rx_cq_check(struct sl_poll_group *hub)
 	for (unsigned i = 0;
 	     i < EVENTS_MAX && handle_cq_event(rx, &owner_poller) && rx->notify_armed; i++)
 		;
-	/* The owner asks again before it sleeps. Others that sleep on it would wait for that. */
+	/*
+	 * Threads that sleep on their own fd depend on this request; the owner makes its own before
+	 * it sleeps.
+	 */
 	if (rx->conn_cnt != rx->attached_cnt)
 		(void)arm_cq(rx);
 	unlock_poll(rx);
@@ -288,7 +290,7 @@ bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owne
 		rx->attached_cnt++;
 		conn->attached = true;
 		conn->base.poll_group = &rx->group;
-		mark_ready(rx, conn); /* for what has come already */
+		mark_ready(rx, conn); /* something may have arrived already */
 	}
 	unlock_poll(rx);
 	return free_to_attach;
@@ -330,7 +332,7 @@ static void measure_conn(struct rc_conn *conn, struct srq_credits *b, bool idle,
 	uint32_t enforced = conn->enforced, in = conn->rx_fifo.in;
 	bool spent = atomic_exchange(&conn->spent, false);
 
-	/* Its peer keeps to a smaller one since. */
+	/* The peer has confirmed a smaller window. */
 	if (enforced == conn->target_window && enforced < conn->window) {
 		srq_credits_lower(b, conn->window, enforced);
 		conn->window = enforced;
@@ -367,7 +369,7 @@ bool rc_rx_cq_host_blocked(struct rc_rx_cq *rx, const uint8_t host[16])
 	return blocked;
 }
 
-/* One that is about to set_window is left alone. */
+/* Skips connections whose window is changing. */
 static bool set_window(struct rc_conn *conn, struct srq_credits *b, uint32_t posted, uint32_t level)
 {
 	uint32_t to = conn->demand < level ? conn->demand : level;
@@ -401,7 +403,7 @@ bool rc_rx_cq_set_windows(struct rc_rx_cq *rx, struct srq_credits *b, uint32_t p
 	return any;
 }
 
-/* It has rung for all: so it is armed for again, for whoever sleeps. */
+/* The event woke all sleepers, so it is requested again. */
 void rc_rx_cq_handle_event(struct rc_rx_cq *rx, const struct rc_conn *conn)
 {
 	const struct rc_poller poller = {.for_conn = conn};
@@ -414,7 +416,7 @@ void rc_rx_cq_handle_event(struct rc_rx_cq *rx, const struct rc_conn *conn)
 	unlock_poll(rx);
 }
 
-/* Of what is in the queue now, what bears its number was for one that is gone. */
+/* Completions with this qp_num in the CQ belong to an earlier connection. */
 void rc_rx_cq_add(struct rc_rx_cq *rx, struct rc_conn *conn)
 {
 	struct rc_conn **at;
@@ -430,7 +432,7 @@ void rc_rx_cq_add(struct rc_rx_cq *rx, struct rc_conn *conn)
 	unlock_poll(rx);
 }
 
-/* A driver may forget completions of a queue pair that goes. */
+/* A driver may drop completions of a queue pair that is destroyed. */
 void rc_rx_cq_begin_remove(struct rc_rx_cq *rx, struct rc_conn *conn)
 {
 	lock_poll(rx);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The windows of one connection: what the peer may send, which the iface moves (rc_iface.h), and what the
- * peer lets us send. Both are told by CREDITs, as rpc_wire.h says. Of the first:
+ * Receive window granted to the peer, which the service thread changes (rc_iface.h), and the window
+ * that the peer grants us. Both are announced by CREDIT (rpc_wire.h).
  *
- *   window    counts in the iface's budget                   iface's lock and the rx_cq's `taking`
- *   target_window   what the peer is to have                      written by who moves it, read by the owner
- *   granted   what it was told last                         the owner's
- *   held      the most that it may still believe to have    written by the owner, read by who moves it
+ *   window         counted in the SRQ credits             protected by poll_lock
+ *   target_window  what the peer shall have               service thread writes, owner reads
+ *   advertised     what it was told last                  owner
+ *   enforced       the most that it may still use         owner writes, service thread reads
  *
- *   larger:   window, target_window -> CREDIT -> granted, held
- *   smaller:  target_window -> CREDIT -> granted -> the peer keeps to it, and says so -> held -> window
+ *   grow:    window, target_window -> CREDIT -> advertised, enforced
+ *   shrink:  target_window -> CREDIT -> advertised -> peer confirms -> enforced -> window
  *
- * Of the second, which is that of the credits: if it is made smaller, all keep to it at once but CREDITs.
- * They may go `over` it by as much as it was larger, until it has slots for them again: for want of one
- * both ends could be stuck, which is what the reserved slots prevent (credits.h).
+ * If our own window shrinks, it holds at once for all messages except CREDIT. CREDIT may exceed it
+ * by the difference (tx_over) until slots are free: without that, both ends could block, which the
+ * reserved slots prevent (credits.h).
  */
 #include "rpc/rdma/rc/rc_conn.h"
 
 /*
- * An honest peer has read that its window is smaller before it has used twice the former one, for
- * the room that it goes on with is told behind that; and says so once that has been acknowledged.
+ * An honest peer has read of its smaller window before it has used the former one twice, because
+ * the room it needs is announced later. It confirms once its messages are acknowledged.
  */
 enum { OVERDUE_WINDOWS = 8 };
 
@@ -32,7 +32,7 @@ static void set_enforced(struct rc_conn *conn, uint32_t window)
 void rx_window_init(struct rc_conn *conn, uint32_t slots)
 {
 	conn->window = conn->advertised = SL_RPC_MIN_SLOTS;
-	/* In a queue of its own there is room for all. */
+	/* An own receive queue has room for all. */
 	conn->target_window = conn->iface ? conn->window : slots;
 	set_enforced(conn, conn->target_window);
 }
@@ -54,7 +54,7 @@ void rx_window_spent(struct rc_conn *conn)
 	struct sl_credits now = {
 		.window = conn->advertised, .sent = conn->rx_next, .acked = conn->peer_read};
 
-	/* That much is under way, as far as the peer admits. */
+	/* The peer must have that many messages under way, by its own account. */
 	if (!sl_credits_spent(&now))
 		return;
 	atomic_store_explicit(&conn->spent, true, memory_order_release);
@@ -68,7 +68,7 @@ bool rx_window_overdue(const struct rc_conn *conn)
 	       conn->rx_next - conn->shrink_rx > OVERDUE_WINDOWS * conn->enforced;
 }
 
-/* The peer's word on ours. */
+/* Applies the window that the peer grants us. */
 static void apply_tx_window(struct rc_conn *conn, uint32_t window)
 {
 	struct sl_credits *c = &conn->base.credits;
@@ -117,7 +117,7 @@ bool rx_window_credit_due(struct rc_conn *conn)
 		conn->tx_over = 0;
 	due |= conn->credit_due && !conn->tx_over &&
 	       (int32_t)(c->consumed - conn->credit_due_at) >= 0;
-	/* The last slot is for a CREDIT that makes room. */
+	/* Leaves the last slot to a CREDIT that makes room. */
 	return (due && rx_window_room(conn, SL_CREDIT_CREDIT) > 1) ||
 	       sl_credits_due_of(c, conn->advertised);
 }
@@ -136,7 +136,7 @@ void rx_window_advertise(struct rc_conn *conn)
 
 	if (rc_post(&conn->base, &credit, NULL, 0, 0))
 		return;
-	/* Behind the doorbell, which is yet to ring, the peer has it. */
+	/* The peer gets it with the next doorbell. */
 	if (target_window < conn->advertised) {
 		conn->shrinking = true;
 		conn->shrink_rx = conn->rx_next;

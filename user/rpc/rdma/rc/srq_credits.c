@@ -24,7 +24,7 @@ void srq_credits_leave(struct srq_credits *b, uint32_t window)
 	b->members--;
 }
 
-/* But for what is kept back for those who may still come. */
+/* Slots, less those reserved for connections to come. */
 static uint32_t usable_slots(const struct srq_credits *b)
 {
 	return b->total - (b->members_max - b->members) * SRQ_CREDITS_MIN;

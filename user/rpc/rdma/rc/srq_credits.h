@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many receive slots of one shared queue each connection may use. Counts only, no I/O.
+ * Receive slots of one SRQ that each connection may use. Counts only, no I/O.
  *
- * A sender that keeps to its window has never more than that in the queue's slots, so the queue is
- * never found empty as long as the windows granted, with what each connection has besides, are no
- * more than the slots that were posted. Each begins with the smallest window, and the part that
- * suffices for that is kept back for each that may still come. The rest goes to whom uses it, in
- * powers of two and whatever the order in which they came: all may have what they want up to the same
- * level, the highest for which there is enough.
+ * The SRQ never runs empty while the granted windows, each with SRQ_CREDITS_SPARE slots, do not
+ * exceed the posted slots. A connection begins with the smallest window, which is reserved for each
+ * connection that may still come. The rest is divided max-min fairly in powers of two, independent
+ * of the order of arrival: each gets its demand, up to the highest level that fits.
  */
 #ifndef SL_RPC_RDMA_SRQ_CREDITS_H
 #define SL_RPC_RDMA_SRQ_CREDITS_H
@@ -17,8 +15,8 @@
 #include "sluice/rpc_wire.h"
 
 /*
- * Besides its window: its first message, one that it broke off in, and slots that it was told of as
- * free before they are back in the queue.
+ * Slots beyond the window: the first message, one that ends a violation, and slots reported as free
+ * before they are reposted.
  */
 enum {
 	SRQ_CREDITS_EARLY = 2,
@@ -33,26 +31,34 @@ struct srq_credits {
 	uint32_t members, granted;   /* slots, spare ones included */
 };
 
-/* How many want windows of SL_RPC_MIN_SLOTS << level; those that are not counted want the least. */
+/* Connections that need SL_RPC_MIN_SLOTS << level; those not counted need the minimum. */
 struct srq_demand {
 	uint32_t cnt[SRQ_CREDITS_LEVELS];
 };
 
-/* At most members_max, and as many as leave a quarter of the slots to whom needs more than the least. */
+/*
+ * Limits the members to members_max, and to a number that leaves a quarter of the slots for larger
+ * windows.
+ */
 void srq_credits_init(struct srq_credits *b, uint32_t total, uint32_t members_max);
-/* With a window of SL_RPC_MIN_SLOTS. False: there are members_max already. */
+/*
+ * Adds a connection with a window of SL_RPC_MIN_SLOTS. Returns false if there are members_max
+ * already.
+ */
 bool srq_credits_join(struct srq_credits *b);
+/* Removes a connection with that window. */
 void srq_credits_leave(struct srq_credits *b, uint32_t window);
 
+/* Counts a connection that needs that window. */
 void srq_demand_add(struct srq_demand *w, uint32_t window);
-/* What nobody's window is to be above, so that all have what they want, up to that. */
+/* Returns the highest level that fits if no window exceeds it. */
 uint32_t srq_credits_level(const struct srq_credits *b, const struct srq_demand *w);
-/* The slots that it takes then. */
+/* Returns the slots needed for that level. */
 uint32_t srq_credits_need(const struct srq_credits *b, const struct srq_demand *w, uint32_t level);
 
-/* Of `posted` slots: a larger window, as near to `to` as there is room, or `from`. */
+/* Grants a larger window, out of `posted` slots, as near to `to` as fits. Returns it, or `from`. */
 uint32_t srq_credits_raise(struct srq_credits *b, uint32_t posted, uint32_t from, uint32_t to);
-/* The peer keeps to a smaller one. */
+/* Returns slots after the peer has confirmed a smaller window. */
 void srq_credits_lower(struct srq_credits *b, uint32_t from, uint32_t to);
 
 #endif
