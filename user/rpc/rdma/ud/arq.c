@@ -11,7 +11,7 @@ static uint32_t slot_of(const struct ud_arq *arq, uint64_t number)
 	return (uint32_t)number & (arq->window - 1);
 }
 
-/* The first one after a rest is at the beginning: few bytes are few pages. */
+/* Buffers are used from the beginning of tx after each idle time: few bytes touch few pages. */
 static uint8_t *tx_at(const struct ud_arq *arq, uint64_t number)
 {
 	return arq->tx + (size_t)slot_of(arq, number - arq->tx_from) * arq->payload;
@@ -27,7 +27,7 @@ static uint64_t shift_bits(uint64_t bits, uint64_t by)
 	return by < 64 ? bits >> by : 0;
 }
 
-/* Bits of the datagrams that were sent and are not acknowledged. */
+/* Returns the bits of datagrams that were sent and not acknowledged. */
 static uint64_t unacked_of(const struct ud_arq *arq)
 {
 	uint64_t cnt = arq->sent - arq->una;
@@ -56,7 +56,7 @@ int ud_arq_init(struct ud_arq *arq, uint32_t mtu)
 	return 0;
 }
 
-/* False: there is no memory. */
+/* Returns false if out of memory. */
 static bool alloc_buf(struct ud_arq *arq, uint8_t **buffer, size_t len)
 {
 	if (!*buffer)
@@ -92,7 +92,7 @@ void ud_arq_fini(struct ud_arq *arq)
 	free_buf(arq, &arq->rx);
 }
 
-/* --- out --- */
+/* --- output --- */
 
 uint32_t ud_arq_room(const struct ud_arq *arq)
 {
@@ -101,7 +101,7 @@ uint32_t ud_arq_room(const struct ud_arq *arq)
 	return unused ? unused * arq->payload - arq->tx_len[slot_of(arq, arq->end)] : 0;
 }
 
-/* The one that is being filled is as it will be sent. */
+/* Ends the datagram that is being filled. */
 static void close_filled(struct ud_arq *arq)
 {
 	arq->pushed = false;
@@ -186,7 +186,7 @@ static void send_number(struct ud_arq *arq, uint64_t number, uint64_t now_ns,
 	out->header.len = arq->tx_len[slot];
 	out->bytes = tx_at(arq, number);
 	if (arq->una == arq->sent)
-		arq->heard_ns = now_ns; /* from now on something is waited for */
+		arq->heard_ns = now_ns; /* an acknowledgement is awaited from now on */
 	arq->tx_ns[slot] = now_ns;
 }
 
@@ -204,7 +204,10 @@ static bool retransmit_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_o
 	return true;
 }
 
-/* Without room at the peer one goes all the same when nothing else would make it answer. */
+/*
+ * Sends beyond the peer's window if nothing is under way: nothing else would make the peer answer
+ * (window probe).
+ */
 static bool may_send_new(const struct ud_arq *arq)
 {
 	return arq->sent < arq->end && under_way(arq) < arq->cwnd &&
@@ -228,11 +231,11 @@ bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out)
 	return true;
 }
 
-/* --- what the peer has --- */
+/* --- acknowledgements --- */
 
 /*
- * RFC 6298. Until there is a sample the time-out stays duplicates: a peer that has become slower than
- * it would otherwise be sent everything twice, and never be measured.
+ * RFC 6298. The backoff lasts until there is a sample. Otherwise a peer that has become slower
+ * would get everything twice, and its round trip would never be measured.
  */
 static void learn_rtt(struct ud_arq *arq, uint64_t rtt_ns)
 {
@@ -247,7 +250,7 @@ static void learn_rtt(struct ud_arq *arq, uint64_t rtt_ns)
 		arq->srtt_ns = (7 * arq->srtt_ns + rtt_ns) / 8;
 	}
 	arq->rto_ns = arq->srtt_ns + 4 * arq->rttvar_ns;
-	/* The peer may keep its word back for a while. */
+	/* the peer may delay its acknowledgement */
 	arq->rto_ns += UD_ACK_DELAY_NS;
 	if (arq->rto_ns < UD_RTO_MIN_NS)
 		arq->rto_ns = UD_RTO_MIN_NS;
@@ -270,11 +273,11 @@ static void shrink_cwnd(struct ud_arq *arq)
 	arq->grown = 0;
 }
 
-/* Lost is what UD_REORDER later ones alloc_buf overtaken, since it was last sent. */
+/* A datagram is lost if UD_REORDER later ones were acknowledged and it was sent once. */
 static void mark_lost(struct ud_arq *arq)
 {
 	uint64_t missing = unacked_of(arq) & ~(arq->sacked | arq->lost | arq->rexmit_bits);
-	uint64_t overtaken = arq->sacked >> UD_REORDER; /* whatever lies below its highest bit */
+	uint64_t overtaken = arq->sacked >> UD_REORDER; /* bits below its highest one */
 
 	for (; missing; missing &= missing - 1) {
 		uint64_t bit = missing & -missing;
@@ -292,7 +295,7 @@ static void ack_upto(struct ud_arq *arq, uint64_t ack, uint64_t now_ns)
 	uint64_t cnt = ack - arq->una;
 	bool was_full = arq->end - arq->una == arq->window;
 
-	/* One that was there before, and waited for others, tells nothing. */
+	/* A retransmitted datagram, or one that waited for others, gives no sample (Karn). */
 	if (!((arq->rexmit_bits | arq->sacked) & bit_of(ack - 1, arq->una)))
 		learn_rtt(arq, now_ns - arq->tx_ns[slot_of(arq, ack - 1)]);
 	for (uint64_t n = arq->una; n < ack; n++)
@@ -308,7 +311,7 @@ static void ack_upto(struct ud_arq *arq, uint64_t ack, uint64_t now_ns)
 
 static int handle_ack(struct ud_arq *arq, const struct sl_ud_header *h, uint64_t now_ns)
 {
-	/* Of datagrams that were sent: una - window .. sent. */
+	/* Must be in [una - window, sent]. */
 	int32_t ahead = (int32_t)(h->ack - (uint32_t)arq->una);
 	uint64_t ack = arq->una + (uint64_t)(int64_t)ahead, tx_edge = ack + h->window;
 	uint64_t sacked;
@@ -318,7 +321,7 @@ static int handle_ack(struct ud_arq *arq, const struct sl_ud_header *h, uint64_t
 	if (h->window > arq->window)
 		return -EPROTO;
 	if (ahead < 0)
-		return 0; /* overtaken by a later one */
+		return 0; /* an older acknowledgement */
 	if (ack > arq->una)
 		ack_upto(arq, ack, now_ns);
 	arq->tx_edge = tx_edge > arq->tx_edge ? tx_edge : arq->tx_edge;
@@ -331,7 +334,7 @@ static int handle_ack(struct ud_arq *arq, const struct sl_ud_header *h, uint64_t
 	return 0;
 }
 
-/* --- in --- */
+/* --- input --- */
 
 uint64_t ud_arq_number(const struct ud_arq *arq, uint32_t seq)
 {
@@ -367,7 +370,7 @@ void ud_arq_deliver(struct ud_arq *arq)
 			break;
 		append_rx(arq, arq->ooo_buf + (size_t)slot * arq->payload, arq->ooo_len[slot]);
 	}
-	/* Half of the window has become free, and the peer may wait for that. */
+	/* Half of the window is free again: the peer may wait for that. */
 	if (arq->base + arq->window - arq->advertised_edge >= arq->window / 2)
 		arq->ack_ns = 0;
 	ud_arq_trim(arq);
@@ -386,18 +389,18 @@ static void handle_data(struct ud_arq *arq, uint64_t number, const uint8_t *byte
 			uint64_t now_ns)
 {
 	uint32_t slot = slot_of(arq, number);
-	bool beyond = number - arq->base >= arq->window; /* so is what lies before it */
+	bool beyond = number - arq->base >= arq->window; /* also true for number < base */
 
 	if (beyond || arq->ooo_bits & bit_of(number, arq->base)) {
 		*(beyond && number > arq->base ? &arq->dropped : &arq->duplicates) += 1;
-		/* The peer does not know that it is here, or that there is no room. */
+		/* The peer does not know that it arrived, or that there is no room. */
 		owe_ack(arq, true, now_ns);
 		return;
 	}
 	if (number == arq->base && fits_rx(arq, len)) {
 		append_rx(arq, bytes, len);
 	} else if (!alloc_buf(arq, &arq->ooo_buf, (size_t)arq->window * arq->payload)) {
-		arq->dropped++; /* as if it were lost */
+		arq->dropped++; /* equivalent to a lost datagram */
 		return;
 	} else {
 		memcpy(arq->ooo_buf + (size_t)slot * arq->payload, bytes, len);
@@ -429,14 +432,14 @@ int ud_arq_input(struct ud_arq *arq, const struct sl_ud_header *h, const uint8_t
 	return 0;
 }
 
-/* --- time --- */
+/* --- timers --- */
 
 static uint64_t rto_backoff_ns(const struct ud_arq *arq)
 {
 	return sl_min_ns(arq->rto_ns << arq->backoff, UD_RTO_MAX_NS);
 }
 
-/* When, of what is under way, that was sent which has waited longest. */
+/* Returns when the oldest datagram under way was sent. */
 static uint64_t oldest_sent_ns(const struct ud_arq *arq)
 {
 	uint64_t bits = unacked_of(arq) & ~(arq->sacked | arq->lost), oldest = UINT64_MAX;
@@ -467,7 +470,7 @@ int ud_arq_tick(struct ud_arq *arq, uint64_t now_ns)
 	oldest = oldest_sent_ns(arq);
 	if (oldest == UINT64_MAX || now_ns < oldest + wait_ns)
 		return 0;
-	/* What was sent a little later is not waited for once more. */
+	/* Marks all of them: later ones would only time out in turn. */
 	arq->lost = unacked_of(arq) & ~arq->sacked;
 	arq->backoff += arq->backoff < 6;
 	shrink_cwnd(arq);

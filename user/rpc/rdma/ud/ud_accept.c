@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Those who are new ask (the sidr) for the queue pair of the wireup_qp, and say HELLO there. To take one
- * costs a proof and memory that no device has_conn of; so whoever owns the connections does it, and
- * BATCH_MAX of them at a time.
+ * Accepts virtual connections. Clients ask for the wireup QP by SIDR and send it connection
+ * requests (CREQ). Each costs a MAC and some memory, but no device object, so the thread that owns
+ * the connections handles them, BATCH_MAX at a time.
  *
- * Read from the bottom: ud_accept, ud_poll_nonblock -> drain_creqs -> poll_creqs -> handle_creq -> grant_conn;
+ * ud_accept, ud_poll_nonblock -> drain_creqs -> poll_creqs -> handle_creq -> grant_conn;
  * poll_unconfirmed; answer_sidr -> open_sidr.
  */
 #include "rpc/rdma/ud/ud_accept.h"
@@ -19,43 +19,45 @@
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
-	BATCH_MAX = 16, /* HELLOs of one poll */
-	BATCHES = 4,    /* and polls of the wireup_qp before others have their turn */
+	BATCH_MAX = 16, /* requests per poll */
+	BATCHES = 4,    /* polls per call */
 	RX_BUFS = 256,
 	TX_BUFS = 64,
 	UNCONFIRMED_MAX = 64,
-	UNCONFIRMED_PER_HOST = UNCONFIRMED_MAX / 4, /* one that lies leaves places to others */
-	RELISTEN_MIN_MS = 10, /* after a device has gone, while it is not back */
+	UNCONFIRMED_PER_HOST = UNCONFIRMED_MAX / 4, /* leaves room for other hosts */
+	RELISTEN_MIN_MS = 10, /* interval of retries after the device has gone */
 	RELISTEN_MAX_MS = 1000,
-	PORT_WATCH_FIRST_MS = 20, /* behind a connection, whose first request goes first */
-	PORT_WATCH_MS = 1000,     /* behind the start */
+	PORT_WATCH_FIRST_MS = 20, /* delay after a connection, whose first request comes first */
+	PORT_WATCH_MS = 1000,     /* delay after the start */
 };
 
 _Static_assert((int)SL_UD_SENDER_ID_LEN == (int)AUTH_SENDER_ID_LEN, "sender ids are of one kind");
 
 struct ud_listener {
-	struct sl_rpc_listener base; /* fd: epoll over sidr, wireup_qp and births */
+	struct sl_rpc_listener base; /* fd: epoll over SIDR, wireup QP and interface */
 	struct sockaddr_storage sa;
-	struct sidr_service
-		*sidr; /* NULL: its address is nowhere; it is put up again at retry_ns */
+	struct sidr_service *sidr; /* NULL: the address is not there; opened again at retry_ns */
 	uint64_t retry_ns;
 	unsigned retry_ms;
-	struct rdma_local local; /* where the next two are */
-	struct ud_qp *wireup_qp; /* NULL, as the iface is: the device has gone */
+	struct rdma_local local; /* where wireup_qp and iface are */
+	struct ud_qp *wireup_qp; /* NULL, like iface: the device has gone */
 	struct ud_iface *iface;
-	uint64_t port_watch_ns; /* its port is watched from then on; UINT64_MAX: it is */
+	uint64_t port_watch_ns; /* when to start watching the port; UINT64_MAX: watched */
 	struct sl_psk psk;
 	struct replay_filter replay;
 	uint32_t slots;
-	bool more;                /* HELLOs wait, and no bell will ring for them */
-	unsigned nonblock_budget; /* HELLOs that may be taken without a look by accept() */
+	bool more; /* requests are left, and no event will report them */
+	/* requests that poll_nonblock() may still handle before the next accept() */
+	unsigned nonblock_budget;
 	/*
-	 * By sl_transport.ready_node, the oldest first: granted, and not heard since. Whoever repeats
-	 * its HELLO has_conn nothing of what the former one got, so nobody else is given that.
+	 * Granted connections, oldest first, that have not sent a datagram yet; linked by
+	 * ready_node. A repeated request does not get the earlier reply again, which the client may
+	 * not know.
 	 */
 	struct sl_list unconfirmed;
 	unsigned unconfirmed_cnt;
-	bool iface_watched; /* the iface, with its fd, for those */
+	/* the interface's fd is in the epoll set, for unconfirmed connections */
+	bool iface_watched;
 	struct ud_nonce next_nonce;
 };
 
@@ -82,7 +84,7 @@ static void send_crep(struct ud_listener *l, const struct sl_ud_creq *h, const s
 	uint8_t *to = rdma_device->tx_buf(l->wireup_qp);
 
 	if (!to)
-		return; /* as if it were lost */
+		return; /* equivalent to a lost reply */
 	memcpy(to, a, sizeof(*a));
 	rdma_device->send(l->wireup_qp, n->ah, h->answer_qpn, sizeof(*a));
 }
@@ -112,7 +114,7 @@ static bool has_unconfirmed_room(const struct ud_listener *l, const uint8_t gid[
 	return l->unconfirmed_cnt < UNCONFIRMED_MAX && host_cnt < UNCONFIRMED_PER_HOST;
 }
 
-/* Of one dialer's connection there is one, however often it says HELLO. */
+/* A repeated request replaces the pending connection of the first. */
 static void drop_repeated(struct ud_listener *l, const struct sl_ud_creq *h)
 {
 	struct sl_list *at, *next;
@@ -128,7 +130,10 @@ static void drop_repeated(struct ud_listener *l, const struct sl_ud_creq *h)
 	}
 }
 
-/* Nobody wakes the owner when they are born: neither this nor a connection of the iface that it iface_watched. */
+/*
+ * Returns true if nothing wakes the owner when a connection confirms: neither the listener nor
+ * another connection watches the interface.
+ */
 static bool is_iface_unwatched(const struct ud_listener *l)
 {
 	return !l->iface_watched && !l->iface->group.watched;
@@ -158,7 +163,7 @@ static bool add_unconfirmed(struct ud_listener *l, struct ud_conn *c)
 	return true;
 }
 
-/* False: it does not get a connection, and is told so. */
+/* Returns false if there is no room, which the client is told. */
 static bool grant_conn(struct ud_listener *l, const struct sl_ud_creq *h, struct sl_ud_crep *a,
 		       struct ah_entry *n)
 {
@@ -175,7 +180,7 @@ static bool grant_conn(struct ud_listener *l, const struct sl_ud_creq *h, struct
 	if (!c && a->id)
 		ud_id_put(a->id);
 	if (c && !add_unconfirmed(l, c)) {
-		/* Closing puts one, and so does the caller. */
+		/* The connection and the caller each release a reference. */
 		(void)ah_cache_get(&l->local, h->gid, h->tos);
 		c->base.ops->close(&c->base);
 		c = NULL;
@@ -183,7 +188,7 @@ static bool grant_conn(struct ud_listener *l, const struct sl_ud_creq *h, struct
 	return c != NULL;
 }
 
-/* Whether the dialer's connection of that number is one of ours, and has not ended. */
+/* Returns true if the client's connection with that number exists and has not ended. */
 static bool has_conn(const struct ud_listener *l, const struct sl_ud_creq *h)
 {
 	const struct ud_conn *c = ud_iface_find_peer(l->iface, h->epoch, h->id);
@@ -205,7 +210,7 @@ static void handle_creq(struct ud_listener *l, const struct ud_packet *p,
 			       .qpn = l->iface->qp->qpn};
 	struct ah_entry *n = NULL;
 
-	/* Its number is used up by what is to be answered only. */
+	/* Only an acceptable request uses up its number. */
 	if (h->magic == SL_UD_WIREUP_MAGIC && h->version == SL_UD_VERSION &&
 	    ud_creq_verify(&l->psk, h, l->local.gid, l->wireup_qp->qpn) &&
 	    ud_packet_is_from(p, h->gid) && ud_slots_ok(h->slots) && mtu >= SL_UD_MTU_MIN &&
@@ -229,7 +234,7 @@ static void handle_creq(struct ud_listener *l, const struct ud_packet *p,
 	ah_cache_put(n);
 }
 
-/* Up to max; how many. */
+/* Handles up to `max` requests. Returns how many. */
 static unsigned poll_creqs(struct ud_listener *l, unsigned max)
 {
 	SL_UNINIT struct ud_packet packets[BATCH_MAX];
@@ -250,7 +255,7 @@ static unsigned poll_creqs(struct ud_listener *l, unsigned max)
 	return n > 0 ? (unsigned)n : 0;
 }
 
-/* Ends armed, or with `more`. */
+/* Handles requests. Afterwards the QP is armed, or `more` is set. */
 static void drain_creqs(struct ud_listener *l)
 {
 	unsigned batches = 0;
@@ -262,7 +267,7 @@ static void drain_creqs(struct ud_listener *l)
 	l->more |= batches == BATCHES;
 }
 
-/* Nobody else looks there while the iface's only connections are these. */
+/* Polls the interface, which no connection's owner does yet. */
 static void poll_unconfirmed(struct ud_listener *l)
 {
 	struct sl_poll_group *hub = &l->iface->group;
@@ -292,7 +297,7 @@ static struct sl_transport *take_confirmed(struct ud_listener *l)
 	return NULL;
 }
 
-/* --- where it listens --- */
+/* --- address --- */
 
 static void close_local(struct ud_listener *l)
 {
@@ -310,14 +315,14 @@ static void close_local(struct ud_listener *l)
 	l->wireup_qp = NULL;
 }
 
-/* So have those who were connected there. */
+/* Ends all connections, too. */
 static void fail_local(struct ud_listener *l)
 {
 	ud_iface_fail(l->iface);
 	close_local(l);
 }
 
-/* All of it, or nothing. 0 or -errno. */
+/* Opens wireup QP and interface. Returns 0, or -errno and leaves nothing open. */
 static int open_local(struct ud_listener *l)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -348,7 +353,10 @@ static void close_sidr(struct ud_listener *l)
 	l->sidr = NULL;
 }
 
-/* Where its address is now. Who is connected stays so, if that is where it was. 0 or -errno. */
+/*
+ * Listens where the address is now. Connections survive if that is where it was. Returns 0 or
+ * -errno.
+ */
 static int open_sidr(struct ud_listener *l)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -386,7 +394,7 @@ static void answer_sidr(struct ud_listener *l, uint64_t now_ns)
 	retry_sidr(l, now_ns);
 }
 
-/* --- who comes --- */
+/* --- accept --- */
 
 static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now_ns)
 {
@@ -401,7 +409,7 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 		retry_sidr(l, now_ns);
 	if (!l->iface)
 		return NULL;
-	/* To watch a port takes a thread, for whose start nobody is to wait who waits for this process's. */
+	/* Watching a port may start a thread; that must not delay the start of this process. */
 	if (now_ns >= l->port_watch_ns)
 		l->port_watch_ns = ud_iface_watch_port(l->iface) == 0
 					   ? UINT64_MAX
@@ -415,7 +423,7 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 	return take_confirmed(l);
 }
 
-/* Between two calls of accept() few HELLOs, or a flood of them would take more of a busy owner. */
+/* Handles few requests between two calls of accept(): a flood must not occupy a busy owner. */
 static struct sl_transport *ud_poll_nonblock(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct ud_listener *l = (struct ud_listener *)base;

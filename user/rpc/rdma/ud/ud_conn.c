@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transport above a flow; it follows tcp's (rpc/tcpsock/sock.c), for both carry a stream. */
+/* Transport over an ARQ stream, similar to the one over TCP (rpc/tcpsock/sock.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "rpc/sendq.h"
 #include "rpc/rdma/ud/ud_iface.h"
 
-/* For a message of one poll: beyond that are CREDITs, which are for the next one. */
+/* Messages parsed per returned one; the rest are CREDITs, left to the next poll. */
 enum { LOOKS_PER_MSG = 4 };
 
 static struct ud_conn *conn_of(struct sl_transport *t)
@@ -16,7 +16,7 @@ static struct ud_conn *conn_of(struct sl_transport *t)
 	return (struct ud_conn *)t;
 }
 
-/* Something is due on it, or will be. */
+/* Lists the connection for timers. */
 static void mark_busy(struct ud_conn *c)
 {
 	if (c->iface && sl_list_empty(&c->busy))
@@ -37,9 +37,9 @@ static void fail_conn(struct ud_conn *c, int error)
 	mark_ready(c);
 }
 
-/* --- out --- */
+/* --- output --- */
 
-/* False: no slot. */
+/* Returns false if no buffer is free. */
 static bool send_datagram(struct ud_conn *c, const struct ud_arq_out *out)
 {
 	uint8_t *to = rdma_device->tx_buf(c->iface->qp);
@@ -63,7 +63,7 @@ static void send_due(struct ud_conn *c, uint64_t now_ns)
 
 	if (!c->qpn || c->base.port_down)
 		return;
-	/* What finds no slot is lost like others, and sent again. */
+	/* A datagram without a buffer is lost, and retransmitted. */
 	while (rdma_device->tx_buf(c->iface->qp) && ud_arq_next(&c->arq, now_ns, &out))
 		(void)send_datagram(c, &out);
 	c->base.retransmitted = c->arq.retransmitted;
@@ -88,7 +88,7 @@ static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	enum sl_credit_kind kind = sl_message_kind(header);
 	uint32_t left = h.fragment_len;
 
-	(void)cookie; /* copied when this returns */
+	(void)cookie; /* copied already */
 	if (c->error || !c->iface)
 		return c->error ? c->error : -ENOTCONN;
 	if (t->port_down || !sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
@@ -106,7 +106,7 @@ static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 		(void)ud_arq_write(&c->arq, spans[i].ptr, len);
 		left -= len;
 	}
-	SL_CHECK(left == 0); /* or the peer would take the next header for body */
+	SL_CHECK(left == 0); /* otherwise the peer would take the next header for body */
 	t->posted_bytes = c->arq.bytes;
 	mark_busy(c);
 	return 0;
@@ -121,7 +121,7 @@ static void conn_flush(struct sl_transport *t)
 	};
 	struct ud_conn *c = conn_of(t);
 
-	/* Without room it stays due. */
+	/* stays due without room */
 	if (sl_credits_due(&t->credits))
 		(void)conn_post(t, &credit, NULL, 0, 0);
 	ud_arq_push(&c->arq);
@@ -143,7 +143,7 @@ static uint32_t conn_window(const struct sl_transport *t)
 	    room <= sizeof(struct sl_rpc_header))
 		return 0;
 	room -= (uint32_t)sizeof(struct sl_rpc_header);
-	/* The last of it is for small ones: what is urgent does not wait for what is long. */
+	/* The last part of the buffer is left to small messages, which may be urgent. */
 	if (room < UD_SMALL + SL_SENDQ_SLICE_MIN)
 		return sl_rpc_at_most(room, t->slot_len - (uint32_t)sizeof(struct sl_rpc_header));
 	return sl_rpc_at_most(room - UD_SMALL, t->bulk_max);
@@ -162,7 +162,7 @@ static bool conn_delivered(const struct sl_transport *t)
 	return c->error || ud_arq_idle(&c->arq);
 }
 
-/* --- in --- */
+/* --- input --- */
 
 static void note_silence(struct ud_conn *c)
 {
@@ -178,10 +178,13 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 	int rc;
 
 	if (c->error)
-		return; /* or who has broken the protocol could go on as long as it likes */
+		return; /* a peer that broke the protocol cannot go on */
 	memcpy(&h, p->bytes, sizeof(h));
 	rc = ud_arq_input(&c->arq, &h, p->bytes + sizeof(h), now_ns);
-	/* Whoever sends again what was recorded must not have the answers. */
+	/*
+	 * Learns the peer's QP from new data only: a replayed datagram must not redirect the
+	 * answers.
+	 */
 	if (!c->qpn || c->arq.base != base || c->arq.ooo_bits != ooo_bits)
 		c->qpn = p->qpn;
 	c->base.duplicates = c->arq.duplicates;
@@ -227,7 +230,7 @@ void ud_conn_fail(struct ud_conn *c)
 	fail_conn(c, -ENOTCONN);
 }
 
-/* What is in order moves on, and the peer may be waiting to hear of the room. */
+/* Moves data to rx; freed window may be what the peer waits for. */
 static void deliver_rx(struct ud_conn *c)
 {
 	uint64_t before = c->arq.base;
@@ -239,7 +242,7 @@ static void deliver_rx(struct ud_conn *c)
 	mark_busy(c);
 }
 
-/* The next message, if it is whole: 1, 0, -EPROTO. */
+/* Returns 1 and the next message, 0 if it is incomplete, or -EPROTO. */
 static int take_message(struct ud_conn *c, struct sl_message *m)
 {
 	struct ud_arq *arq = &c->arq;
@@ -262,7 +265,7 @@ static int take_message(struct ud_conn *c, struct sl_message *m)
 	return 1;
 }
 
-/* Behind the last message: what the peer, or the device, has done to the connection. */
+/* Returns why the connection has ended; 0: it has not. Reported after the last message. */
 static int conn_error(const struct ud_conn *c)
 {
 	if (c->error)
@@ -288,7 +291,7 @@ static int conn_poll(struct sl_transport *t, struct sl_message *msgs, unsigned m
 		}
 	}
 	if (!c->lent)
-		ud_arq_trim(&c->arq); /* of CREDIT only */
+		ud_arq_trim(&c->arq); /* it was CREDIT only */
 	c->rx_empty = rc == 0;
 	if (rc < 0 && !c->error)
 		c->error = rc;
@@ -301,7 +304,7 @@ static void conn_release(struct sl_transport *t, const struct sl_message *m)
 
 	c->lent--;
 	c->arq.lent = c->lent != 0;
-	/* CREDITs behind the last lent message go with it. */
+	/* CREDITs after the last lent message are released with it. */
 	t->credits.consumed = c->lent ? m->token + 1 : c->rx_next;
 	if (!c->lent)
 		deliver_rx(c);
@@ -313,13 +316,13 @@ static bool conn_arm(struct sl_transport *t, bool want_room)
 {
 	const struct ud_conn *c = conn_of(t);
 
-	(void)want_room; /* what makes room stirs */
+	(void)want_room; /* freed room marks it ready, too */
 	return c->rx_empty && !conn_error(c);
 }
 
 static void conn_disarm(struct sl_transport *t)
 {
-	(void)t; /* a bell that is on its way costs one needless wake-up */
+	(void)t; /* a late event costs one needless wake-up */
 }
 
 static int conn_check(struct sl_transport *t)
@@ -327,7 +330,7 @@ static int conn_check(struct sl_transport *t)
 	return conn_error(conn_of(t));
 }
 
-/* --- life --- */
+/* --- life cycle --- */
 
 static int conn_attach(struct sl_transport *t, const void *owner)
 {
@@ -339,7 +342,7 @@ static int conn_attach(struct sl_transport *t, const void *owner)
 		return 0;
 	h = ud_iface_get(&c->ah_entry->local, owner, c->worker);
 	rc = h ? ud_conn_attach_iface(c, h) : -EUSERS;
-	/* So that the peer knows where to: with what is said first, or soon without it. */
+	/* The peer learns our QP from the first data, or from this acknowledgement. */
 	if (!rc)
 		c->arq.ack_ns = sl_now_ns() + UD_ACK_DELAY_NS;
 	return rc;
@@ -373,7 +376,7 @@ static void leave_iface(struct ud_conn *c)
 	ud_iface_remove_conn(h, c);
 	sl_list_del(&c->busy);
 	sl_list_del(&c->base.ready_node);
-	ud_arq_fini(&c->arq); /* what it has is the hall's */
+	ud_arq_fini(&c->arq); /* its memory belongs to the interface */
 	ud_iface_put(h);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host is asked once, through the connection manager (SIDR), where it takes HELLOs; what it says
- * is remembered. From then on a connection is one HELLO and its ANSWER. Who does not answer any more
- * where it was is asked again.
+ * Connects virtual connections. A host's wireup QP is asked for once by SIDR and cached. Then a
+ * connection takes one request (CREQ) and its reply (CREP). A host that does not answer is asked
+ * for again.
  *
- * Read from the bottom: sl_ud_dial -> resolve_and_exchange -> query_sidr, exchange_creq.
+ * sl_ud_dial -> resolve_and_exchange -> query_sidr, exchange_creq.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,11 +22,11 @@
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
-	HOSTS_MAX = 1024, /* hosts, by each way, whose crep is remembered */
+	HOSTS_MAX = 1024, /* cached hosts, per path */
 	CACHED_TRIES = 3,
 };
 
-/* Who is met, and by which way: without padding. */
+/* Address and path of a host, without padding. */
 struct ud_dest {
 	struct sockaddr_storage sa;
 	struct rdma_path_spec path;
@@ -38,8 +38,8 @@ _Static_assert(sizeof(struct ud_dest) ==
 struct ud_host_entry {
 	struct ud_dest dest;
 	struct sidr_result host;
-	struct sl_list used;        /* the one that was not for longest is the first */
-	struct ud_host_entry *next; /* of those whose hash is like its own */
+	struct sl_list used;        /* LRU list */
+	struct ud_host_entry *next; /* in the same bucket */
 };
 
 struct ud_connect_call {
@@ -49,19 +49,19 @@ struct ud_connect_call {
 	struct sidr_result host;
 	struct sl_ud_creq creq;
 	struct sl_ud_crep crep;
-	uint32_t mtu; /* of the hall that will have it */
+	uint32_t mtu; /* the interface's */
 	uint64_t deadline_ns;
-	const char *why; /* more than the errno says */
+	const char *why; /* more specific than the errno */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ud_host_entry *hosts[HOSTS_MAX]; /* by hash */
+static struct ud_host_entry *hosts[HOSTS_MAX]; /* hash table */
 static struct sl_list used = {&used, &used};
 static unsigned host_cnt;
 
-/* --- who is known --- */
+/* --- cache of hosts --- */
 
-/* By the address only: all of them would take longer than to look at one by few ways. */
+/* Hashes the address only, which is faster; hosts have few paths. */
 static struct ud_host_entry **bucket_of(const struct ud_dest *w)
 {
 	return &hosts[sl_fnv32(SL_FNV32, &w->sa, sizeof(struct sockaddr_in6)) % HOSTS_MAX];
@@ -92,7 +92,7 @@ static bool lookup_host(struct ud_connect_call *d)
 	return k != NULL;
 }
 
-/* Memory for one more: new, or of the one that was not used for longest. */
+/* Returns a new entry, or the one used least recently. */
 static struct ud_host_entry *alloc_host_entry(void)
 {
 	struct ud_host_entry *k, **at;
@@ -142,9 +142,9 @@ static int query_sidr(struct ud_connect_call *d)
 	return rc;
 }
 
-/* --- HELLO and ANSWER --- */
+/* --- request and reply --- */
 
-static _Thread_local struct ud_nonce next_nonce; /* of who dials by this thread */
+static _Thread_local struct ud_nonce next_nonce; /* one per dialing thread */
 
 static void draw_next(void *arg)
 {
@@ -195,8 +195,7 @@ static int exchange_creq(struct ud_connect_call *d, unsigned tries)
 	if (!rc && d->host.mtu)
 		d->mtu = sl_rpc_at_most(d->mtu, d->host.mtu);
 	if (!rc && d->mtu < SL_UD_MTU_MIN) {
-		d->why =
-			"the way there takes short packets only: its interfaces need an MTU of 1100";
+		d->why = "the path MTU is too small: interfaces on the path need an MTU of 1100";
 		rc = -EMSGSIZE;
 	}
 	if (rc) {
@@ -215,13 +214,13 @@ static int exchange_creq(struct ud_connect_call *d, unsigned tries)
 						   .arg = d});
 	ah_cache_put(n);
 	if (rc == -ETIMEDOUT)
-		d->why = "it does not answer: give both ends the same key file, or is it too busy?";
+		d->why = "no answer: give both ends the same key file, or the backend is too busy";
 	if (rc == -EBUSY)
-		d->why = "too many that are dialled do not answer";
+		d->why = "too many backends do not answer";
 	return rc;
 }
 
-/* Who has been met before may have moved. */
+/* A cached host may have moved. */
 static int resolve_and_exchange(struct ud_connect_call *d)
 {
 	int rc;
@@ -322,7 +321,7 @@ static struct sl_transport *sl_ud_dial(const struct sl_rpc_dial_options *opt, co
 	return &c->base;
 }
 
-/* Where it was once may be nobody by now, so the connection manager comes first. */
+/* Asks by SIDR first: the cached QP may be gone. */
 static enum sl_rpc_probe_result sl_ud_probe_peer(const struct sl_rpc_dial_options *opt,
 						 const char *address, uint32_t number)
 {

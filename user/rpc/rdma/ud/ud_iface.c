@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: ud_iface_get, ud_iface_prepare -> create_iface -> ud_iface_new; iface_poll -> receive_datagram, tick_conns. */
+/*
+ * ud_iface_get, ud_iface_prepare -> create_iface -> ud_iface_new; iface_poll -> receive_datagram,
+ * tick_conns.
+ */
 #include "rpc/rdma/ud/ud_iface.h"
 
 #include <errno.h>
@@ -14,15 +17,18 @@
 #include "base/min.h"
 #include "base/rand.h"
 
-enum { POLL_ROUNDS = 4 /* polls of one claim_iface */ };
+enum { POLL_ROUNDS = 4 /* polls per call */ };
 
-/* A device may claim_iface its time, and workers have this lock whenever a connection comes or goes. */
+/*
+ * Protects the list and ids. Workers take it for each connection, so no device call is made with
+ * it.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* So who makes a iface has this one, and not that: one at a time, or all who dial would create_iface theirs. */
+/* Held while an interface is created: all dialing threads would create their own otherwise. */
 static pthread_mutex_t create_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list ifaces = {&ifaces, &ifaces};
-static uint64_t ids[UD_CONNS / 64]; /* taken */
-static uint32_t ids_from;           /* all before this word are */
+static uint64_t ids[UD_CONNS / 64]; /* in use */
+static uint32_t ids_from;           /* all words before this one are full */
 static uint32_t generation;
 
 uint32_t ud_id_get(void)
@@ -36,7 +42,7 @@ uint32_t ud_id_get(void)
 		uint32_t bit = (uint32_t)__builtin_ctzll(~ids[ids_from]);
 
 		ids[ids_from] |= UINT64_C(1) << bit;
-		/* Above the place: which of those that had it. Never 0. */
+		/* Bits above the index: a generation, never 0, so that a stale id is not found. */
 		generation = generation % (UINT32_MAX / UD_CONNS) + 1;
 		id = generation * UD_CONNS + 64 * ids_from + bit;
 	}
@@ -52,7 +58,7 @@ void ud_id_put(uint32_t id)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- who is here --- */
+/* --- lookup --- */
 
 struct ud_conn *ud_iface_find_conn(const struct ud_iface *iface, uint32_t id)
 {
@@ -103,7 +109,7 @@ void ud_iface_remove_conn(struct ud_iface *iface, struct ud_conn *c)
 	iface->conn_chunks[c->id % UD_CONNS / UD_CHUNK_CONNS][c->id % UD_CHUNK_CONNS] = NULL;
 }
 
-/* --- what comes --- */
+/* --- input --- */
 
 static void receive_datagram(struct ud_iface *iface, const struct ud_packet *p, uint64_t now_ns)
 {
@@ -212,7 +218,7 @@ static const struct sl_poll_group_ops iface_ops = {
 	.handle_event = iface_check,
 };
 
-/* --- life --- */
+/* --- life cycle --- */
 
 static void iface_free(struct ud_iface *iface)
 {
@@ -286,7 +292,7 @@ int ud_iface_watch_port(struct ud_iface *iface)
 	return 0;
 }
 
-/* A listener's goes with its last connection; another waits for the next owner. */
+/* A listener's interface is freed with its last connection. Others wait for the next owner. */
 void ud_iface_put(struct ud_iface *iface)
 {
 	bool free_now;
@@ -329,7 +335,7 @@ static struct ud_iface *find_iface(const struct rdma_local *l, const void *owner
 	return NULL;
 }
 
-/* Nobody's: that worker's, key_input interrupt its bell rings on; or else any. */
+/* Returns one without an owner, preferably the worker's, whose completion vector it uses. */
 static struct ud_iface *find_unowned(const struct rdma_local *l, uint16_t worker)
 {
 	struct sl_list *at;
@@ -356,7 +362,7 @@ static struct ud_iface *find_of_worker(const struct rdma_local *l, uint16_t work
 	return NULL;
 }
 
-/* With the lock of those that are made. NULL and -errno. */
+/* Returns NULL and -errno. create_lock held. */
 static struct ud_iface *create_iface(const struct rdma_local *l, const void *owner, uint16_t worker,
 				     int *rc)
 {

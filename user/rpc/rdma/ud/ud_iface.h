@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual connections: each a stream (arq.h) to one peer, all of an owner's through one queue qp
- * of its own, the iface. A connection is memory that no device knows of; queue pairs, completion
- * queues, descriptors and pinned memory are the iface's, however many there are.
+ * UD interface: all virtual connections of one owner, over one UD queue pair. A connection is an
+ * ARQ stream (arq.h) to one peer, and memory only. Queue pair, CQs, descriptors and registered
+ * memory belong to the interface, whatever the number of connections.
  *
- *   post -> arq -> flush: datagrams, sealed -> qp              poll <- messages <- arq
- *   hub: claim_iface -> qp -> key_input is it, is it sealed -> arq -> stirred
+ *   out: post -> arq -> flush: datagrams with MAC -> qp
+ *   in:  poll group: qp -> connection by id, MAC -> arq -> ready -> poll: messages
  *
- * Where a peer's datagrams come from is learnt from the first one that is sealed, and from new bytes
- * only when that changes: so an acceptor says nothing before its dialer has.
+ * A connection learns the peer's QP number from its first authentic datagram, and a new one only
+ * with new data. So the accepting end sends nothing before the dialing end has.
  *
- * While its port is down a connection is held: it takes nothing from above and sends nothing, and keeps
- * what it has, to go on with that. Its peer's silence is none then; the pings of the RPC decide.
+ * While the port is down, a connection takes and sends nothing, keeps its data, and goes on
+ * afterwards. The peer's silence does not count then; the RPC's PINGs decide.
  *
- * Halls are made ahead by who dials; an owner's first connection gives it one. But for that, and
- * for numbers of connections, everything here is one thread's.
+ * Dialing threads make interfaces ahead; a worker's first connection claims one. Apart from that,
+ * and from connection numbers, an interface belongs to one thread.
  */
 #ifndef SL_RPC_RDMA_UD_IFACE_H
 #define SL_RPC_RDMA_UD_IFACE_H
@@ -27,41 +27,40 @@
 #include "rpc/rdma/ud/ud_mac.h"
 
 enum {
-	UD_CONNS = 16384,     /* of a process */
-	UD_CHUNK_CONNS = 256, /* of them, key_input places in a iface are made together */
-	UD_PEERS = 1024, /* lists of them, by a keyed hash of peer and number: it chooses both */
+	UD_CONNS = 16384,     /* per process */
+	UD_CHUNK_CONNS = 256, /* connections per chunk of the id table */
+	UD_PEERS = 1024,      /* buckets; the hash is keyed, because the peer chooses both inputs */
 	UD_IFACE_RX = 512,
 	UD_IFACE_TX = 256,
-	UD_BULK_MAX = 32 << 10, /* of one body */
+	UD_BULK_MAX = 32 << 10, /* longest body */
 	UD_SLICE_MIN = 16 << 10,
-	UD_SMALL = 8 << 10,   /* of the stream, what long messages leave for short ones */
-	UD_CONTROL = 4 << 10, /* of the stream, what data leaves for control messages */
+	UD_SMALL = 8 << 10,   /* bytes of the stream that long messages leave to short ones */
+	UD_CONTROL = 4 << 10, /* bytes of the stream that data leaves to control messages */
 	UD_TICK_NS = 1000000,
 };
-/* Nobody tells: for the first guess at what is on its way, from which dql.h learns. */
+/* The rate is unknown: initial value for the learnt limit (dql.h). */
 #define UD_RATE_BPS (UINT64_C(10) * 1000 * 1000 * 1000)
-/* For a dialer's first datagram. */
+/* Time limit for a client's first datagram. */
 #define UD_CONFIRM_NS UINT64_C(10000000000)
 
 struct ud_conn;
 
 struct ud_iface {
-	struct sl_poll_group group; /* fd: epoll over the qp's bell, the port's and the timer */
+	struct sl_poll_group group; /* fd: epoll over the events of qp and port, and the timer */
 	struct ud_qp *qp;
-	struct rdma_port *port; /* NULL: it is not watched yet */
-	bool down;              /* it is, as far as connections were told: they are held */
+	struct rdma_port *port; /* NULL: not watched yet */
+	bool down;              /* port state as the connections know it */
 	struct rdma_local local;
-	struct sl_capped_alloc mem; /* of connections on which something is under way */
-	uint16_t worker;            /* of the gateway key_input it was made for */
-	const void *owner;          /* NULL: nobody's yet, or any more */
-	unsigned refs;              /* connections, and a listener */
-	struct sl_list node;        /* of all ifaces of dialers */
-	struct sl_list busy;        /* connections on which something is due by time */
+	struct sl_capped_alloc mem; /* buffers of active connections */
+	uint16_t worker;            /* worker index of the gateway it was created for */
+	const void *owner;          /* NULL: none */
+	unsigned refs;              /* connections and listener */
+	struct sl_list node;        /* in the list of the dialing end's interfaces */
+	struct sl_list busy;        /* connections with a timer */
 	uint64_t tick_ns, timer_ns, due_ns;
 	int timer_fd;
-	bool failed; /* the device */
-	struct ud_conn *
-		*conn_chunks[UD_CONNS / UD_CHUNK_CONNS]; /* NULL: nobody of those was here */
+	bool failed;                                             /* the device has failed */
+	struct ud_conn **conn_chunks[UD_CONNS / UD_CHUNK_CONNS]; /* NULL: unused chunk */
 	struct sl_sipkey peers_key;
 	struct ud_conn *peers[UD_PEERS];
 };
@@ -72,9 +71,9 @@ struct ud_conn {
 	struct ud_keys keys;
 	struct ud_iface *iface; /* NULL: not attached yet */
 	struct ah_entry *ah_entry;
-	struct ud_conn *next_peer; /* of the same list of the iface's */
+	struct ud_conn *next_peer; /* in the same bucket */
 	uint32_t id, peer_id;
-	uint32_t qpn; /* the peer's; 0: not known yet */
+	uint32_t qpn; /* the peer's QP number; 0: not known yet */
 	uint16_t worker;
 	struct sl_list busy;
 	uint64_t created_ns;
@@ -84,31 +83,39 @@ struct ud_conn {
 };
 _Static_assert(sizeof(struct ud_conn) <= 1504, "README.md says what an idle one costs");
 
-/* Its bells are that group's (rdma/rc/qp_pool.h). NULL and -errno. */
+/*
+ * Creates an interface; `group` selects the completion vector (rdma/rc/qp_pool.h). Returns NULL and
+ * -errno.
+ */
 struct ud_iface *ud_iface_new(const struct rdma_local *l, unsigned group, int *rc);
-/* From now on it hears of its port; a dialer's does from the start. 0 or -errno. */
+/*
+ * Watches the port; done already for interfaces made by ud_iface_prepare() and _get(). Returns 0 or
+ * -errno.
+ */
 int ud_iface_watch_port(struct ud_iface *iface);
+/* Releases a reference. */
 void ud_iface_put(struct ud_iface *iface);
-/* Its device has gone: nobody comes in any more, and those who are here are told. */
+/* Ends all connections, because the device has gone. */
 void ud_iface_fail(struct ud_iface *iface);
-/* That worker has a iface on that device, or will find_iface one, for such datagrams. 0 or -errno. */
+/*
+ * Makes sure that the worker will find an interface on that device, and sets its MTU. Returns 0 or
+ * -errno.
+ */
 int ud_iface_prepare(const struct rdma_local *l, uint16_t worker, uint32_t *mtu);
 
-/*
- * The owner's; or one that was made ahead, or is made now, and becomes its. NULL: there is no room
- * for it.
- */
+/* Returns the owner's interface, or claims or creates one. NULL: out of resources. */
 struct ud_iface *ud_iface_get(const struct rdma_local *l, const void *owner, uint16_t worker);
 
-/* Its connection of that number, or of that peer by the peer's number; NULL: it has none. */
+/* Return a connection by its own number, or by its peer's epoch and number; NULL: none. */
 struct ud_conn *ud_iface_find_conn(const struct ud_iface *iface, uint32_t id);
 struct ud_conn *ud_iface_find_peer(const struct ud_iface *iface, uint64_t epoch, uint32_t peer_id);
-/* One comes, or goes. 0 or -ENOMEM. */
+/* Add and remove a connection. Returns 0 or -ENOMEM. */
 int ud_iface_add_conn(struct ud_iface *iface, struct ud_conn *c);
 void ud_iface_remove_conn(struct ud_iface *iface, struct ud_conn *c);
 
-/* A number that no other connection of this process has; 0: there are too many. */
+/* Returns a number that no other connection of the process uses; 0: too many. */
 uint32_t ud_id_get(void);
+/* Releases the number. */
 void ud_id_put(uint32_t id);
 
 struct ud_conn_params {
@@ -117,24 +124,24 @@ struct ud_conn_params {
 	uint16_t worker, peer_worker;
 	bool resumes;
 };
-/* Takes the id and the node, if it succeeds. */
+/*
+ * Returns a connection that owns id and address handle; NULL: out of memory, and they stay the
+ * caller's.
+ */
 struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_keys *keys,
 			    struct ah_entry *n);
-/* The acceptor's is in its listener's iface from the start. */
-/*
- * 0; -ENOMEM; -EMSGSIZE: the iface's slots are shorter than what was agreed, the port's MTU has
- * changed.
- */
+/* Accepted connections belong to the listener's interface from the start. */
+/* Attaches a connection. Returns 0, -ENOMEM, or -EMSGSIZE if the port's MTU has shrunk. */
 int ud_conn_attach_iface(struct ud_conn *c, struct ud_iface *iface);
 
-/* ud_conn.c, for ud_iface.c */
-/* Its iface has failed. */
+/* ud_conn.c, called by ud_iface.c */
+/* Ends the connection, because its interface has failed. */
 void ud_conn_fail(struct ud_conn *c);
-/* A datagram that is this connection's. */
+/* Takes a datagram with a correct MAC. */
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
-/* Its iface's port has gone down, or is back. */
+/* Reports a change of the port's state. */
 void ud_conn_set_port_down(struct ud_conn *c, bool held, uint64_t now_ns);
-/* What is due by time; false: nothing will be. */
+/* Runs timers. Returns false if none is left. */
 bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns);
 
 #endif

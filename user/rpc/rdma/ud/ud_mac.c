@@ -9,12 +9,12 @@
 
 enum {
 	LABEL_LEN = 16,
-	TARGET_LEN = 16 + sizeof(uint32_t),            /* its host's GID and its number */
-	CREQ_LEN = offsetof(struct sl_ud_creq, proof), /* of what its proof is over */
+	TARGET_LEN = 16 + sizeof(uint32_t),            /* GID and QP number */
+	CREQ_LEN = offsetof(struct sl_ud_creq, proof), /* bytes covered by the proof */
 	CREP_LEN = offsetof(struct sl_ud_crep, proof),
 };
 
-/* Two blocks of SHA-256 each: what proves a HELLO stands for all of it. */
+/* Two SHA-256 blocks. The proof stands for the whole request. */
 static void creq_proof(const struct sl_psk *s, const struct sl_ud_creq *h, const uint8_t gid[16],
 		       uint32_t qpn, uint8_t proof[SL_UD_PROOF_LEN])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may send datagrams of a virtual connection (sluice/rpc_wire.h): proofs of the shared key in
- * HELLO and ANSWER, keys of each direction made of key_pair, and the seal of each datagram.
+ * Authentication of virtual connections (sluice/rpc_wire.h): proofs in CREQ and CREP, a key for
+ * each direction derived from both, and the MAC of each datagram.
  */
 #ifndef SL_RPC_RDMA_UD_MAC_H
 #define SL_RPC_RDMA_UD_MAC_H
@@ -16,34 +16,35 @@ struct ud_keys {
 	struct sl_sipkey out, in;
 };
 
-/* Fill in the proof; a HELLO's for the door of that number, at the host of that GID. */
+/* Fill in the proof. A CREQ's proof covers the target: GID and number of the wireup QP. */
 void ud_creq_sign(const struct sl_psk *s, struct sl_ud_creq *h, const uint8_t gid[16],
 		  uint32_t qpn);
 void ud_crep_sign(const struct sl_psk *s, const struct sl_ud_creq *h, struct sl_ud_crep *a);
+/* Return true if the proof is correct. */
 bool ud_creq_verify(const struct sl_psk *s, const struct sl_ud_creq *h, const uint8_t gid[16],
 		    uint32_t qpn);
-/* To a HELLO that is proven, or one's own. */
+/* `h` must be the own, or a verified, CREQ. */
 bool ud_crep_verify(const struct sl_psk *s, const struct sl_ud_creq *h, const struct sl_ud_crep *a);
-/* Of the two of whom the acceptor has proven this, and with it the HELLO. */
+/* Derives both keys from the CREP's proof, which covers the CREQ. */
 void ud_keys_derive(const struct sl_psk *s, const struct sl_ud_crep *a, bool is_client,
 		    struct ud_keys *keys);
 
 /*
- * Random bytes for a HELLO or an ANSWER, each time others. To draw them takes a call of the kernel, and is
- * better done ahead, while something is under way. One thread's at a time; what a fork has copied is of
- * another epoch.
+ * Fresh random bytes for a CREQ or CREP. Drawing them takes a system call, which is better made
+ * ahead. One thread at a time. A forked child repeats them, but with another epoch.
  */
 struct ud_nonce {
 	uint8_t bytes[SL_UD_NONCE_LEN];
 	bool drawn;
 };
+/* Draws bytes ahead. */
 void ud_nonce_draw(struct ud_nonce *n);
-/* Draws, if that was not done before; len: SL_UD_NONCE_LEN at the most. 0 or -errno. */
+/* Takes `len` bytes, at most SL_UD_NONCE_LEN, and draws them if necessary. Returns 0 or -EIO. */
 int ud_nonce_take(struct ud_nonce *n, uint8_t *to, size_t len);
 
 /*
- * The datagram's header and its bytes lie one behind the other, and are written to: `len` in all.
- * `number` is the datagram's, of 64 bits.
+ * Write and check the MAC of a datagram of `len` bytes, header included. Both write to the header.
+ * `number` has 64 bits.
  */
 void ud_mac_write(const struct sl_sipkey *key, void *datagram, uint32_t len, uint64_t number);
 bool ud_mac_ok(const struct sl_sipkey *key, void *datagram, uint32_t len, uint64_t number);

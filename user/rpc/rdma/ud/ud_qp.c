@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of one that grows: poll, slot -> request_growth; grow_qp, of another thread; poll -> post_more. */
+/* Growth: poll, tx_buf -> request_growth; service thread: grow_qp; poll -> post_more. */
 #include "rpc/rdma/ud/ud_qp.h"
 
 #include <errno.h>
@@ -15,23 +15,22 @@
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
-	GRH = 40,   /* in front of each datagram that was received */
-	CHAIN = 32, /* datagrams of one doorbell */
-	FIRST_SHARE =
-		8, /* of its slots it has one in so many at first, and UD_POLL_MAX at the least */
-	RETRY_MS = 1000, /* after there was no memory */
+	GRH = 40,        /* precedes each received datagram */
+	CHAIN = 32,      /* datagrams per doorbell */
+	FIRST_SHARE = 8, /* fraction of the buffers allocated at first, at least UD_POLL_MAX */
+	RETRY_MS = 1000, /* pause after an allocation failed */
 };
 
-/* Of what it may have. */
+/* State of the second part of the buffers. */
 enum ud_qp_growth {
-	GROWTH_NONE,     /* the first slots only */
-	GROWTH_WANTED,   /* the rest is to be made */
-	GROWTH_MADE,     /* and is there, which its owner has not taken yet */
-	GROWTH_POSTING,  /* it has sent slots, and those to receive are posted, poll by poll */
-	GROWTH_COMPLETE, /* or no thread: it stays as it is */
+	GROWTH_NONE,     /* not allocated */
+	GROWTH_WANTED,   /* requested from the service thread */
+	GROWTH_MADE,     /* allocated, not used yet */
+	GROWTH_POSTING,  /* send buffers are used; each poll posts some receive buffers */
+	GROWTH_COMPLETE, /* all are used; or the thread cannot be asked */
 };
 
-/* Slots to receive into, and those to send from behind them: of either kind from that one on. */
+/* Receive buffers, followed by send buffers; rx_from, tx_from: index of the first. */
 struct ud_qp_bufs {
 	uint8_t *mem;
 	size_t map_len;
@@ -45,26 +44,26 @@ struct ud_qp_impl {
 	struct ibv_cq *rx_cq, *tx_cq;
 	struct ibv_qp *qp;
 	struct ud_qp_bufs first, rest;
-	/* GROWTH_WANTED: the other thread's to change, else the owner's. */
+	/* GROWTH_WANTED: changed by the service thread, otherwise by the owner. */
 	_Atomic enum ud_qp_growth growth;
-	uint64_t retry_ns; /* GROWTH_NONE: not before that; 0: at any time */
-	pid_t pid;         /* of the process of these two threads */
+	uint64_t retry_ns; /* earliest next request after a failure; 0: none */
+	pid_t pid;         /* process of owner and service thread */
 	struct sl_list node;
-	uint32_t rx_cnt, tx_cnt; /* slots that it uses */
-	uint32_t rx_max, tx_max; /* and may have */
+	uint32_t rx_cnt, tx_cnt; /* buffers in use */
+	uint32_t rx_max, tx_max; /* limits */
 	uint32_t head, posted, done;
 	uint8_t port;
 	bool armed;
-	bool broken; /* the device carries out nothing any more */
+	bool broken; /* the queue pair must be reset */
 	struct ibv_send_wr chain[CHAIN];
 	struct ibv_sge sges[CHAIN];
-	uint32_t tx_slots[]; /* by number of the datagram: [done .. done + tx_cnt) */
+	uint32_t tx_slots[]; /* send buffer of a datagram, by number: [done .. done + tx_cnt) */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list qps = {&qps, &qps};
 static const struct ud_qp_impl
-	*growing_qp; /* it is not freed meanwhile, and a fork waits (rdma/service_thread.c) */
+	*growing_qp; /* must not be freed; a fork waits, too (rdma/service_thread.c) */
 static pthread_cond_t grown = PTHREAD_COND_INITIALIZER;
 
 static struct ud_qp_impl *impl_of(struct ud_qp *base)
@@ -72,7 +71,7 @@ static struct ud_qp_impl *impl_of(struct ud_qp *base)
 	return (struct ud_qp_impl *)base;
 }
 
-/* --- slots --- */
+/* --- buffers --- */
 
 struct ud_qp_buf {
 	uint8_t *at;
@@ -87,7 +86,7 @@ static struct ud_qp_buf rx_slot(const struct ud_qp_impl *p, uint32_t slot)
 				  in->mr->lkey};
 }
 
-/* Of the datagram of that number. */
+/* Returns the send buffer of that datagram. */
 static struct ud_qp_buf tx_slot(const struct ud_qp_impl *p, uint32_t number)
 {
 	uint32_t slot = p->tx_slots[number & (p->tx_max - 1)];
@@ -98,7 +97,7 @@ static struct ud_qp_buf tx_slot(const struct ud_qp_impl *p, uint32_t number)
 				  in->mr->lkey};
 }
 
-/* The next ones have been carried out: their slots are for those that come last. */
+/* Frees the send buffers of the oldest datagrams. */
 static void complete_sends(struct ud_qp_impl *p, uint32_t cnt)
 {
 	for (uint32_t mask = p->tx_max - 1; cnt; cnt--, p->done++)
@@ -148,7 +147,7 @@ static int post_all(struct ud_qp_impl *p)
 	return rc;
 }
 
-/* --- more of them --- */
+/* --- growth --- */
 
 static int alloc_bufs(const struct ud_qp_impl *p, struct ud_qp_bufs *bufs)
 {
@@ -194,7 +193,7 @@ static void grow_qp(struct ud_qp_impl *p)
 	p->growth = GROWTH_MADE;
 }
 
-/* A child has the qps of its parent, and no use for them. */
+/* Skips queue pairs inherited by fork. */
 static struct ud_qp_impl *find_wanting(pid_t pid)
 {
 	struct sl_list *at;
@@ -242,7 +241,7 @@ static int post_more(struct ud_qp_impl *p)
 	return rc;
 }
 
-/* With what a poll has found; half of what is posted is much. */
+/* Grows when one poll has found half of the posted buffers used. */
 static int check_growth(struct ud_qp_impl *p, unsigned found)
 {
 	if (p->growth == GROWTH_MADE || p->growth == GROWTH_POSTING)
@@ -252,7 +251,7 @@ static int check_growth(struct ud_qp_impl *p, unsigned found)
 	return 0;
 }
 
-/* --- a pair --- */
+/* --- queue pair --- */
 
 static int to_rts(struct ibv_qp *qp, uint8_t port)
 {
@@ -288,7 +287,7 @@ static void split_bufs(struct ud_qp_impl *p, uint32_t rx_cnt, uint32_t tx_cnt)
 	p->growth = p->rest.rx_cnt + p->rest.tx_cnt ? GROWTH_NONE : GROWTH_COMPLETE;
 }
 
-/* Queues do not grow. */
+/* Queues have their final size from the start. */
 static int create_queues(struct ud_qp_impl *p, struct ibv_pd *pd, int vector)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD,
@@ -385,15 +384,15 @@ static void reap_sends(struct ud_qp_impl *p)
 	SL_UNINIT struct ibv_wc wc[UD_POLL_MAX];
 	int n = ibv_poll_cq(p->tx_cq, UD_POLL_MAX, wc);
 
-	/* One that failed is like one that was lost. */
+	/* A failed send is equivalent to a lost datagram. */
 	complete_sends(p, n > 0 ? (uint32_t)n : 0);
 	for (int i = 0; i < n; i++)
 		p->broken |= wc[i].status != IBV_WC_SUCCESS;
 }
 
 /*
- * A device that could not send, as when its interface had just gone down, gives up the queue pair. What
- * it had is lost, as on a wire; the number stays.
+ * Resets a queue pair in error, e.g. after a send when the interface had just gone down. Its
+ * datagrams are lost; its number stays.
  */
 static int reset_qp(struct ud_qp_impl *p)
 {
@@ -459,7 +458,7 @@ int ud_qp_flush(struct ud_qp *base)
 	return 0;
 }
 
-/* A datagram is too long for its slot, as anybody may send one. */
+/* Anyone may send a datagram that exceeds the buffer. */
 static bool is_length_error(enum ibv_wc_status status)
 {
 	return status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_GENERAL_ERR;
@@ -495,7 +494,7 @@ int ud_qp_poll(struct ud_qp *base, struct ud_packet *packets, unsigned max)
 		else
 			p->broken = true;
 	}
-	/* A device that has given up the queue pair for that flushes the slots, too. */
+	/* A device that reports this by an error state flushes the buffers, too. */
 	if (sl_unlikely(lost_cnt) && post_receives(p, lost, lost_cnt))
 		p->broken = true;
 	if (sl_unlikely(p->growth != GROWTH_COMPLETE) && n >= 0 && check_growth(p, (unsigned)n))
@@ -503,7 +502,7 @@ int ud_qp_poll(struct ud_qp *base, struct ud_packet *packets, unsigned max)
 	return n < 0 ? -EIO : good;
 }
 
-/* RoCEv2 by IPv4 has its header in the latter half (IBTA annex 17). */
+/* A RoCEv2 IPv4 header lies in the second half of the GRH (IBTA annex 17). */
 bool ud_qp_is_from(const struct ud_packet *p, const uint8_t gid[16])
 {
 	const uint8_t *head = p->bytes - GRH;
@@ -534,7 +533,7 @@ bool ud_qp_arm(struct ud_qp *base)
 		return false;
 	if (p->armed)
 		return true;
-	/* What came before the request rings no comp_channel: look again, once. */
+	/* Earlier datagrams cause no event: poll once more. */
 	p->armed = ibv_req_notify_cq(p->rx_cq, 0) == 0;
 	return false;
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue pair for datagrams, with slots of its own to receive into and to send from: what it takes does
- * not grow with those who use it. It begins with a bufs of them, as registering memory is most of what it
- * takes to make one. Once a poll finds something in half of these, or none is left to send from, the rest
- * is made, by the thread that hears of devices (rdma/async_event.c), and taken by the next polls. These are
- * the members of rdma_device_ibv (device.h).
+ * UD queue pair with buffers of its own, whose memory does not depend on the number of users. It
+ * begins with a fraction of them, because registration dominates its creation. The service thread
+ * allocates the rest once a poll finds half of them in use, or no send buffer is free. Members of
+ * rdma_device_ibv (device.h).
  *
- *   tx: slots in turn; [done .. posted) are the device's, [posted .. head) chained, behind it unused
- *   rx: each slot is in the receive queue, or of whoever polled it until put back
+ *   tx: buffers in order; [done .. posted) the device's, [posted .. head) chained, then unused
+ *   rx: posted, or lent to the caller of poll until reposted
  */
 #ifndef SL_RPC_RDMA_UD_QP_H
 #define SL_RPC_RDMA_UD_QP_H
 
 #include "rpc/rdma/device.h"
 
+/* See device.h. */
 struct ud_qp *ud_qp_open(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
 			 uint32_t tx_cnt, int *rc);
 void ud_qp_close(struct ud_qp *base);
@@ -26,7 +26,10 @@ int ud_qp_repost(struct ud_qp *base, const struct ud_packet *packets, unsigned c
 bool ud_qp_arm(struct ud_qp *base);
 void ud_qp_ack_event(struct ud_qp *base);
 
-/* The rest of those who want it. Blocks, as does meanwhile who closes one of these; one thread calls it. */
+/*
+ * Allocates the remaining buffers of all queue pairs that requested growth. Blocks; closing such a
+ * queue pair waits for it. Service thread only.
+ */
 void ud_qps_grow(void);
 
 #endif
