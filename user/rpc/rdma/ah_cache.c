@@ -11,7 +11,7 @@
 #include "base/fnv.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ah_entry *entries[AH_CACHE_MAX]; /* by hash */
+static struct ah_entry *entries[AH_CACHE_MAX]; /* hash table */
 static struct sl_list idle = {&idle, &idle};
 static unsigned cnt;
 
@@ -33,7 +33,7 @@ static struct ah_entry *find_entry(struct ah_entry *first, const struct rdma_loc
 	return n;
 }
 
-/* Of those that nobody has, the one that nobody has had for longest. False: there is none. */
+/* Frees the entry that has been unused for longest. Returns false if all are in use. */
 static bool evict_one(void)
 {
 	struct ah_entry *n = sl_list_first(&idle, struct ah_entry, idle), **at;
@@ -51,7 +51,7 @@ static bool evict_one(void)
 	return true;
 }
 
-/* By that ah, which is the node's from now on, if there is room for it. */
+/* Adds an entry, which owns `ah`. Returns NULL if there is no room. */
 static struct ah_entry *add_entry(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos,
 				  struct ibv_ah *ah)
 {
@@ -72,7 +72,7 @@ static struct ah_entry *add_entry(const struct rdma_local *l, const uint8_t gid[
 	return n;
 }
 
-/* With the lock, as all of the above. */
+/* Lock held, as for all functions above. */
 static struct ah_entry *hold_entry(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
 	struct ah_entry *n = find_entry(*bucket_of(l, gid, tos), l, gid, tos);
@@ -92,7 +92,7 @@ struct ah_entry *ah_cache_get(const struct rdma_local *l, const uint8_t gid[16],
 	n = hold_entry(l, gid, tos);
 	may_create = !n && (cnt < AH_CACHE_MAX || !sl_list_empty(&idle));
 	pthread_mutex_unlock(&lock);
-	/* Others go on meanwhile, and may make the same one. */
+	/* Unlocked: it may take long, and another thread may add the same entry. */
 	ah = may_create ? rdma_device->ah_create(l, gid, tos) : NULL;
 	if (!ah)
 		return n;
@@ -108,15 +108,15 @@ struct ah_entry *ah_cache_get(const struct rdma_local *l, const uint8_t gid[16],
 	return n;
 }
 
-/* --- for those who do not wait --- */
+/* --- threads that must not wait --- */
 
-/* One at a time, of a thread that ends with it. */
+/* One job at a time, each in a thread of its own. */
 static struct ah_job {
 	struct rdma_local local;
 	uint8_t gid[16], tos;
 } job;
 static bool job_running;
-static pid_t job_pid; /* the thread's process */
+static pid_t job_pid; /* process of that thread */
 static pthread_cond_t job_done = PTHREAD_COND_INITIALIZER;
 
 static void *run_job(void *unused)
@@ -125,7 +125,7 @@ static void *run_job(void *unused)
 
 	(void)unused;
 	if (n)
-		ah_cache_put(n); /* it stays known */
+		ah_cache_put(n); /* the entry stays in the cache */
 	pthread_mutex_lock(&lock);
 	job_running = false;
 	pthread_cond_broadcast(&job_done);
@@ -145,7 +145,9 @@ static void start_job(const struct rdma_local *l, const uint8_t gid[16], uint8_t
 		pthread_detach(thread);
 }
 
-/* With the lock. A child has not got the thread, nor may it use a condition that others wait for. */
+/*
+ * A forked child has no such thread, and must not use a condition that others wait for. Lock held.
+ */
 static bool is_job_running(void)
 {
 	if (job_running && job_pid != getpid()) {
@@ -155,7 +157,7 @@ static bool is_job_running(void)
 	return job_running;
 }
 
-/* With the lock, for what is left of the time for that; others may come as often as they like. */
+/* Waits for what is left of AH_WAIT_MS in this period. Lock held. */
 static void await_job(void)
 {
 	static uint64_t left_ns, again_ns;
@@ -176,7 +178,7 @@ static void await_job(void)
 	left_ns -= took_ns < left_ns ? took_ns : left_ns;
 }
 
-/* One that is not known: by a thread, which it is waited for a while. */
+/* Lets a thread make the entry, and waits a little for it. */
 static struct ah_entry *get_by_thread(const struct rdma_local *l, const uint8_t gid[16],
 				      uint8_t tos)
 {
@@ -202,7 +204,7 @@ struct ah_entry *ah_cache_get_nowait(const struct rdma_local *l, const uint8_t g
 	pthread_mutex_unlock(&lock);
 	if (n)
 		return n;
-	/* A thread would have to get a processor first. */
+	/* Faster than a thread, which would have to be scheduled first. */
 	if (rdma_device->neigh_resolved && rdma_device->neigh_resolved(l, gid))
 		return ah_cache_get(l, gid, tos);
 	return get_by_thread(l, gid, tos);

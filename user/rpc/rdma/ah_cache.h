@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ways to hosts, for virtual connections: per host, and type of service of its packets, some hundred
- * bytes and an address handle, however many connections there are. Those that nobody has any more stay
- * known, the latest of them: AH_CACHE_MAX in all. One is found at once, and takes memory from when it was
- * first asked for.
+ * Cache of address handles, one per host and traffic class, shared by all connections. It has up to
+ * AH_CACHE_MAX entries and evicts the one unused for longest.
  *
- * To make one may take a second, when the host has to be found and is not there. So those who are told
- * by a peer where it is do not wait for that, unless it is known to take no time (neigh.h): the next time
- * it may be known.
+ * Creating an address handle blocks until the neighbour is resolved: a second if the host is
+ * absent. A thread that serves others must not wait for a host that a peer has named. So it creates
+ * the handle itself only if the neighbour is resolved (neigh.h). Otherwise it may fail now, and
+ * succeed later.
  *
- * Any thread; not on the ah of a packet.
+ * Any thread; not on the data path.
  */
 #ifndef SL_RPC_RDMA_AH_CACHE_H
 #define SL_RPC_RDMA_AH_CACHE_H
@@ -24,18 +23,21 @@ struct ah_entry {
 	uint8_t gid[16], tos;
 	struct ibv_ah *ah;
 	uint32_t refs;
-	struct sl_list idle;   /* without refs: the oldest first */
-	struct ah_entry *next; /* of those job_pid hash is like its own */
+	struct sl_list idle;   /* unused entries, oldest first */
+	struct ah_entry *next; /* in the same bucket */
 };
 
-/* NULL: too many, or no ah there. */
+/*
+ * Returns an entry with a reference; NULL: too many are in use, or the host is unreachable. Blocks.
+ */
 struct ah_entry *ah_cache_get(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos);
 /*
- * The same for a thread that others wait for: AH_WAIT_MS at the most, of each AH_WAIT_PERIOD_MS, for
- * however many. NULL also: not yet.
+ * The same for a thread that serves others: waits at most AH_WAIT_MS of each AH_WAIT_PERIOD_MS in
+ * all. NULL also means: not yet.
  */
 struct ah_entry *ah_cache_get_nowait(const struct rdma_local *l, const uint8_t gid[16],
 				     uint8_t tos);
+/* Releases a reference; the entry stays cached. */
 void ah_cache_put(struct ah_entry *n);
 
 #endif

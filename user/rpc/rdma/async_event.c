@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a channel is told beside its messages, in rc_check(), and how it is woken, in rc_arm(), both at
- * the bottom: bells of completion queues.
+ * Asynchronous device events and CQ events: rc_check() and rc_arm() at the end of the file use
+ * them.
  *
- * Asynchronous events come to the descriptor of the device, which all channels of the process
- * share, and what the connection manager says to that of a peer. One thread, that of service_thread.c, reads
- * them and tells those concerned, and wakes their owners: by the rx_cq, or, of those that are not
- * attached to one, by `comp_channel`, which is always readable, and put among the descriptors that they wait for.
- * Virtual connections (rpc/rdma/ud) hear of their ports only, by what their halls watch. The same thread makes
- * memory for their pairs.
+ * All channels of a process share the device's event descriptor; a peer's CM channel has another.
+ * The service thread reads them, marks the connections concerned, and wakes their owners. An
+ * attached connection is woken through rx_cq. Others get `always_ready_fd`, which is always
+ * readable, added to their epoll set. Virtual connections (rpc/rdma/ud) only watch their port. The
+ * same thread grows their queue pairs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +26,12 @@ enum {
 	DRAIN_MAX = 16,
 	DEVICES_MAX = 64,
 };
-enum { TAG_PEER = 1, TAG_GROWTH = 2 }; /* in the lowest bits, which pointers to devices lack */
+enum { TAG_PEER = 1, TAG_GROWTH = 2 }; /* in low bits that are 0 in pointers */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
-static struct sl_list ports = {&ports, &ports}; /* that are watched */
-static unsigned port_changes;                   /* that were told, of any port */
+static struct sl_list ports = {&ports, &ports}; /* struct port_watch */
+static unsigned port_changes;                   /* counts port events */
 static struct {
 	int epoll_fd, always_ready_fd, growth_fd;
 	unsigned cnt;
@@ -46,7 +45,7 @@ struct port_watch {
 	struct sl_list node;
 };
 
-/* A parent's is not a child's, whose thread it would wake. */
+/* A forked child needs its own, or it would wake the parent's thread. */
 static int open_growth(int epoll_fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = TAG_GROWTH};
@@ -102,7 +101,7 @@ static int watch_fd(struct rc_conn *conn, int fd)
 	return rc;
 }
 
-/* With the lock: from now on the device's events are read. */
+/* Reads the device's events from now on. Lock held. */
 static int add_device(struct ibv_context *device)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = device};
@@ -134,7 +133,7 @@ int async_event_add_device(struct ibv_context *device)
 	return rc;
 }
 
-/* Said before it is done: another thread may take the comp_channel at once. */
+/* Sets the flag first: another thread may handle the event at once. */
 static bool arm_tx_cq(struct rc_conn *conn)
 {
 	if (atomic_exchange(&conn->tx_armed, true) || ibv_req_notify_cq(conn->qp.tx_cq, 0) == 0)
@@ -144,8 +143,8 @@ static bool arm_tx_cq(struct rc_conn *conn)
 }
 
 /*
- * False: the device cannot. Asking is a system call: one that has been asked, of a queue of its own, and has
- * not rung need not be asked again, so that an idle channel costs nothing each time that its owner goes to sleep.
+ * Requests an event; returns false if the device cannot. A request is a system call, so an own CQ
+ * keeps one pending: an idle channel costs nothing per sleep.
  */
 static bool arm_rx_cq(struct rc_conn *conn)
 {
@@ -163,8 +162,8 @@ static bool is_port_down(struct ibv_context *device, uint8_t port)
 }
 
 /*
- * With the lock, but not while the device is asked: one that does not answer stops nobody else. What
- * it has told meanwhile may be newer than the answer.
+ * Queries the port. Lock held, but released during the query: a hanging device must not stop
+ * others. Events during the query may be newer, so it is repeated.
  */
 static bool query_port_down(struct ibv_context *device, uint8_t port)
 {
@@ -180,7 +179,7 @@ static bool query_port_down(struct ibv_context *device, uint8_t port)
 	return down;
 }
 
-/* The same; what another one of its port has been told need not be asked of the device. */
+/* The same, unless another connection of the port knows the state. */
 static bool initial_port_down(const struct rc_conn *conn)
 {
 	struct sl_list *at;
@@ -206,7 +205,7 @@ int rc_conn_events_open(struct rc_conn *conn)
 	pthread_mutex_lock(&lock);
 	conn->port_down = conn->base.port_down = initial_port_down(conn);
 	rc = add_device(conn->device);
-	/* Who is listed hears of it; who was not may have missed it. */
+	/* A listed connection is marked by events; catch up on earlier ones. */
 	conn->gone |= conn->peer->gone;
 	if (!rc)
 		sl_list_add_tail(&all, &conn->node);
@@ -248,7 +247,7 @@ void rc_wake_fd(const struct rc_conn *conn)
 		(void)epoll_ctl(conn->base.fd, EPOLL_CTL_ADD, async.always_ready_fd, &ev);
 }
 
-/* Its owner may sleep. */
+/* The owner may be asleep. */
 static void wake_owner(struct rc_conn *conn)
 {
 	if (conn->attached)
@@ -257,7 +256,10 @@ static void wake_owner(struct rc_conn *conn)
 		rc_wake_fd(conn);
 }
 
-/* From here on its owner hears of it by the rx_cq. Of another owner's rx_cq it keeps its descriptor. */
+/*
+ * The owner is woken through rx_cq from here on. A connection whose CQ has another owner keeps its
+ * fd.
+ */
 int rc_attach(struct sl_transport *t, const void *owner)
 {
 	struct rc_conn *conn = rc_conn_of(t);
@@ -279,7 +281,7 @@ void rc_detach(struct rc_conn *conn)
 	pthread_mutex_unlock(&lock);
 }
 
-/* With the lock. NULL: an end that waits for a connection, which will fail then. */
+/* NULL: an unused queue pair, whose next connection will fail. Lock held. */
 static void fail_conn(struct rc_conn *conn)
 {
 	if (!conn)
@@ -323,7 +325,7 @@ void rc_conns_suspect_peer(const struct rc_peer *peer)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Those of the device; of them those of the iface, if there is one. */
+/* Ends all connections of `device`, or only those of `iface` if it is not NULL. */
 static void fail_conns(const struct ibv_context *device, const struct rc_iface *iface)
 {
 	struct sl_list *at;
@@ -338,7 +340,7 @@ static void fail_conns(const struct ibv_context *device, const struct rc_iface *
 	pthread_mutex_unlock(&lock);
 }
 
-/* Those whose completions it has: one, or all of a iface, which nobody joins any more. */
+/* Ends the connections that use this CQ: one, or all of an interface, which fails then. */
 static void fail_conns_of_cq(const struct ibv_cq *cq)
 {
 	struct sl_list *at;
@@ -357,8 +359,8 @@ static void fail_conns_of_cq(const struct ibv_cq *cq)
 }
 
 /*
- * A port that goes down may come back; if it does not, pings decide. What would be posted until then
- * would count as sent.
+ * Nothing is posted while the port is down, because it would count as sent. If the port stays down,
+ * PINGs end the link.
  */
 static void set_port_down(const struct ibv_context *device, int port, bool down)
 {
@@ -385,7 +387,7 @@ static void set_port_down(const struct ibv_context *device, int port, bool down)
 	pthread_mutex_unlock(&lock);
 }
 
-/* What the device has yet to tell ends with how the port is now. */
+/* Later events correct a state that is outdated when it is queried. */
 struct rdma_port *rdma_port_watch(const struct rdma_local *local, int *rc)
 {
 	struct ibv_context *device = ((struct ibv_pd *)local->device)->context;
@@ -424,7 +426,7 @@ static void remove_device(struct ibv_context *device)
 {
 	fail_conns(device, NULL);
 	pthread_mutex_lock(&lock);
-	/* If it comes back it has another context. */
+	/* A device that comes back has another context. */
 	(void)epoll_ctl(async.epoll_fd, EPOLL_CTL_DEL, device->async_fd, NULL);
 	for (unsigned i = 0; i < async.cnt; i++) {
 		if (async.devices[i] == device)
@@ -435,8 +437,8 @@ static void remove_device(struct ibv_context *device)
 }
 
 /*
- * What an event names lives until the event is acknowledged, and whoever frees it waits for that,
- * perhaps with locks: so nothing is locked here that is held while homes are freed.
+ * The object of an event lives until the event is acknowledged, and destroying it waits for that,
+ * perhaps with locks. So no lock is taken here that is held while an interface is freed.
  */
 static void handle_event(struct ibv_context *device, const struct ibv_async_event *ev)
 {
@@ -502,7 +504,7 @@ void async_event_handle(uint64_t what)
 	}
 }
 
-/* One: almost always there is no other, and epoll tells of it if there is. */
+/* Handles one event: there is rarely another, and epoll would report it. */
 static void handle_cq_event(struct rc_conn *conn)
 {
 	struct ibv_cq *cq;
@@ -521,7 +523,7 @@ static void handle_cq_event(struct rc_conn *conn)
 		conn->tx_armed = false;
 }
 
-/* A peer's BYE is for who reads nothing, too: a way by which a link has yet to go on. */
+/* Also finds a BYE where nothing is polled: on a transport that a link may migrate to. */
 static void check_for_bye(struct rc_conn *conn)
 {
 	const struct rc_rx_comp *first;
@@ -558,24 +560,24 @@ bool rc_arm(struct sl_transport *t, bool want_room)
 
 	if (sl_unlikely(conn->peer_state) && !conn->gone)
 		rc_probe_peer(conn);
-	/* What is lent out is waited for like room, and so is an answer. */
+	/* Zero-copy completions and probe answers are awaited like room. */
 	want_room |= conn->zcopy_posted != conn->zcopy_done || conn->peer_state;
 	if (conn->gone || (!conn->attached && !arm_rx_cq(conn)))
 		return false;
 	if (want_room && !arm_tx_cq(conn))
 		return false;
-	/* What came before the request rings no comp_channel. */
+	/* Earlier completions cause no event. */
 	if (!conn->attached)
 		rc_poll_rx(conn);
 	if (conn->signaled || conn->peer_state)
 		rc_progress(t);
 	if (conn->peer_state == RC_PEER_SUSPECT && !conn->port_down)
-		return false; /* it is to be asked once more */
+		return false; /* the probe must be repeated */
 	return rc_rx_fifo_empty(&conn->rx_fifo) && !conn->gone &&
 	       (!want_room || (t->credits.done == done && conn->reaped == reaped));
 }
 
 void rc_disarm(struct sl_transport *t)
 {
-	(void)t; /* a comp_channel that is on its way costs one needless wake-up; check() takes it */
+	(void)t; /* a late event costs one needless wake-up */
 }

@@ -28,7 +28,7 @@ struct auth_target auth_target_of(const struct sockaddr *sa)
 	return d;
 }
 
-/* The transcript up to and without the proof of that step, behind the step's label. */
+/* Computes the HMAC of the message's label and of the transcript up to its proof. */
 static void compute_mac(const struct sl_psk *s, const struct cm_transcript *transcript,
 			enum cm_msg step, uint8_t proof[AUTH_PROOF_LEN])
 {
@@ -85,7 +85,7 @@ static void draw_key(void)
 	sender_key.key = sl_sipkey_from(bytes);
 }
 
-/* What a fork has copied goes on with numbers that its parent uses, too, but with another epoch. */
+/* A forked child uses the same numbers as its parent, but another epoch. */
 int auth_sender_id(const struct sockaddr_storage *sa, uint8_t sender_id[AUTH_SENDER_ID_LEN])
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -109,7 +109,7 @@ bool replay_filter_accept(struct replay_filter *filter, uint64_t sender_id, uint
 	struct replay_sender *e = &filter->senders[0];
 	uint32_t ahead, behind;
 
-	/* Of that sender_id, or the one that was last_used longest ago, emptied. */
+	/* Finds the sender's entry, or replaces the one used least recently. */
 	for (unsigned i = 0; i < REPLAY_SENDERS && !(e->bits && e->sender_id == sender_id); i++) {
 		struct replay_sender *other = &filter->senders[i];
 

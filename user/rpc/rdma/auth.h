@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How two ends of verbs prove to each other that they have the same key, before the acceptor makes
- * anything for the dialer, and before either tells the other about its memory.
+ * Authentication of RC connections that the CM makes. Both ends prove that they have the same key:
+ * before the acceptor allocates anything, and before either end tells where its memory is.
  *
- *   dialer                                         acceptor
+ *   client                                         server
  *   CM request:  cm_request (nonce, short proof) -->
  *                                                <--  CM reply: cm_reply (nonce, proof)
  *   first SEND:  rc_keys (ring, proof)           -->
  *                                                <--  first SEND: rc_keys (ring, proof)
  *
- * A proof is HMAC-SHA-256 over a label of the role, who is dialled, and everything said before it, so
- * it serves for one acceptor, one connection, one direction and these sizes only. Who is dialled is
- * not said: it is the address and port that the connection manager brings to both ends (auth_target).
- * The kernel compares them with a listener's; a listener of all addresses does that itself.
+ * A proof is HMAC-SHA-256 over a label for the message type, the target, and all messages before
+ * it. So it is valid for one acceptor, one connection, one direction and these sizes. The target is
+ * not sent: both ends know the dialed address and port from the CM. The kernel checks them for a
+ * listener of one address; a wildcard listener checks them itself.
  *
- * The request's proof knows no nonce of the acceptor's: who has recorded a request could send it
- * again, and have a queue pair until it fails to go on. So requests of one process to one acceptor
- * are a sender_id with numbers, and each is taken once (replay_filter_accept). Which sender_id that is nobody else is
- * told: another one that has the key, as each backend of a gateway may have, cannot use up its
- * numbers. The key is the bytes of a file, without white space at the end. Little-endian, like all
- * of the RPC.
+ * The request's proof does not cover a nonce of the acceptor, so it could be replayed. Therefore
+ * requests of one process to one acceptor have a sender id and ascending numbers, and each is
+ * accepted once (replay_filter_accept()). The sender id is told to that acceptor only: another
+ * holder of the key, such as another backend, cannot use up its numbers.
  *
- * RC_WIRE_VERSION counts changes of this transcript. Who speaks another is refused, and told by which version.
+ * Integers are little-endian. RC_WIRE_VERSION changes with these messages; a rejection carries the
+ * version.
  */
 #ifndef SL_RPC_RDMA_AUTH_H
 #define SL_RPC_RDMA_AUTH_H
@@ -40,8 +39,10 @@ enum {
 	CM_NONCE_LEN = 4,
 	CM_PROOF_LEN = 16,
 	/*
-	 * 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: GOES_ON in the keys;
-	 * 9: doors, BYE; 10: IMM; 11: windows that move; 12: who is dialled; 13: no short form before
+	 * What changed with each version:
+	 * 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: RESUME in the keys;
+	 * 9: wireup datagrams, BYE; 10: IMM; 11: variable windows; 12: proofs cover the target;
+	 * 13: compact form
 	 */
 	RC_WIRE_VERSION = 13,
 };
@@ -52,22 +53,22 @@ struct cm_request {
 	uint8_t version, flags; /* enum sl_hello_flag */
 	uint16_t worker;
 	uint64_t epoch;
-	uint32_t slots, bulk_len; /* asked for */
-	uint32_t number;          /* of this sender_id' requests, ascending */
+	uint32_t slots, bulk_len; /* requested */
+	uint32_t number;          /* ascending, per sender id */
 	uint8_t sender_id[AUTH_SENDER_ID_LEN];
 	uint8_t nonce[CM_NONCE_LEN];
 	uint8_t proof[CM_PROOF_LEN];
 };
 _Static_assert(sizeof(struct cm_request) == 56, "what a CM request over TCP port space carries");
 
-/* Of an answer; all but the first come with a rejection. */
+/* Result in a reply; all but RC_GRANTED come with a rejection. */
 enum rc_verdict {
 	RC_GRANTED,
 	RC_FULL,
 	RC_OTHER_VERSION,
 	RC_OTHER_KEY,
 	RC_BAD_SIZES,
-	RC_UNKNOWN_PEER, /* at a door: it knows no such peer */
+	RC_UNKNOWN_PEER, /* wireup only: no such peer is known */
 };
 
 struct cm_reply {
@@ -76,7 +77,7 @@ struct cm_reply {
 	uint16_t reserved;
 	uint64_t epoch;
 	uint32_t slots, bulk_len; /* granted */
-	uint32_t wireup_qpn;      /* queue pair for HELLOs (wireup.h); 0: it has none */
+	uint32_t wireup_qpn;      /* QP for wireup requests (wireup.h); 0: none */
 	uint32_t reserved2;
 	uint8_t nonce[AUTH_NONCE_LEN];
 	uint8_t proof[AUTH_PROOF_LEN];
@@ -86,21 +87,22 @@ _Static_assert(sizeof(struct cm_reply) == 96, "wire format");
 struct rc_keys {
 	uint32_t magic, rkey;
 	uint64_t bulk; /* address of the bulk ring */
-	uint64_t link; /* dialer: as in struct sl_rpc_hello */
+	uint64_t link; /* client: as in struct sl_rpc_hello */
 	uint64_t reserved;
 	uint8_t proof[AUTH_PROOF_LEN];
 };
 _Static_assert(sizeof(struct rc_keys) == 64, "wire format");
 
-/* The address and port that is dialled. */
+/* The dialed address. */
 struct auth_target {
-	uint16_t family, port; /* the port as the network has it */
+	uint16_t family, port; /* port in network byte order */
 	uint32_t reserved;
 	uint8_t address[16];
 };
+/* Returns the target of a dialed address. */
 struct auth_target auth_target_of(const struct sockaddr *sa);
 
-/* All that was said on one connection, behind what is not said. */
+/* Target, and all messages of one connection. */
 struct cm_transcript {
 	struct auth_target target;
 	struct cm_request request;
@@ -110,13 +112,15 @@ struct cm_transcript {
 
 enum cm_msg { CM_REQUEST, CM_REPLY, CM_CLIENT_KEYS, CM_SERVER_KEYS };
 
-/* Fills in the proof of that step. */
+/* Writes the message's proof; auth_verify() checks it. */
 void auth_sign(const struct sl_psk *s, struct cm_transcript *transcript, enum cm_msg step);
+/* Returns true if that proof is correct. */
 bool auth_verify(const struct sl_psk *s, const struct cm_transcript *transcript, enum cm_msg step);
 
-/* Of this process, for who is dialled there: the same each time. 0 or -EIO. */
+/* Returns a sender id of this process for that address: always the same. Returns 0 or -EIO. */
 int auth_sender_id(const struct sockaddr_storage *sa, uint8_t sender_id[AUTH_SENDER_ID_LEN]);
 
+/* Returns a sender id as an integer. */
 static inline uint64_t auth_sender_id_word(const uint8_t bytes[AUTH_SENDER_ID_LEN])
 {
 	uint64_t sender_id;
@@ -125,17 +129,17 @@ static inline uint64_t auth_sender_id_word(const uint8_t bytes[AUTH_SENDER_ID_LE
 	return sender_id;
 }
 
-/* Requests that were taken: of the latest REPLAY_SENDERS sender_id, the 64 highest numbers. */
+/* Accepted requests: the 64 highest numbers of the latest REPLAY_SENDERS senders. */
 enum { REPLAY_SENDERS = 256 };
 struct replay_filter {
 	struct replay_sender {
-		uint64_t sender_id, bits; /* bit n: number `highest` - n was taken; 0: unused */
+		uint64_t sender_id, bits; /* bit n: number `highest` - n was accepted; 0: unused */
 		uint32_t highest;
 		uint64_t last_used;
 	} senders[REPLAY_SENDERS];
 	uint64_t lru_clock;
 };
-/* Of a proven request: true once. A number that lies too far back counts as taken. */
+/* Returns true once per number of a proven request. A number too far back counts as accepted. */
 bool replay_filter_accept(struct replay_filter *filter, uint64_t sender_id, uint32_t number);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What virtual connections ask of a device: pairs, by which datagrams come and go; ways to hosts; and
- * the question where a host takes HELLOs. ud_qp.c and sidr.c have that of a NIC; tests have one of
- * sockets that loses, doubles and reorders (tests/support/ud_sockets.h).
+ * Device interface of virtual connections: UD queue pairs, address handles, and SIDR queries.
+ * ud_qp.c and sidr.c implement it with libibverbs and librdmacm. Tests use sockets that lose,
+ * duplicate and reorder datagrams (tests/support/ud_sockets.h).
  *
- *   tx: slot -> write -> send -> .. -> ring      rx: poll -> look -> put_back
+ *   tx: tx_buf -> write -> send -> .. -> flush      rx: poll -> read -> repost
  *
- * A pair is one thread's at a time; a port changes by itself.
+ * One thread at a time uses a queue pair. A port's state is set by the service thread.
  */
 #ifndef SL_RPC_RDMA_DEVICE_H
 #define SL_RPC_RDMA_DEVICE_H
@@ -19,116 +19,117 @@ struct ibv_ah;
 struct sl_rpc_rdma;
 
 enum {
-	UD_POLL_MAX = 32, /* datagrams of one poll */
+	UD_POLL_MAX = 32, /* datagrams per poll */
 	UD_MTU_MAX = 4096,
 };
 
-/* Here: a port, and the address by which it is reached. */
+/* Local device, port and GID. */
 struct rdma_local {
-	void *device; /* the same for all of one device */
+	void *device; /* the protection domain: equal for equal devices */
 	const char *name;
 	uint8_t port, gid_index;
 	uint8_t gid[16];
 };
 
+/* Returns true for equal device, port and GID index. */
 static inline bool rdma_local_same(const struct rdma_local *a, const struct rdma_local *b)
 {
 	return a->device == b->device && a->port == b->port && a->gid_index == b->gid_index;
 }
 
-/* Where a host takes HELLOs, and from where it is reached. */
+/* Where a host takes wireup requests, and the local end of the path. */
 struct sidr_result {
 	struct rdma_local local;
 	uint8_t gid[16];
 	uint32_t qpn;
-	uint32_t mtu; /* most bytes of a datagram on the way there; 0: it is not known */
+	uint32_t mtu; /* longest datagram on the path; 0: unknown */
 };
 
-/* Behind it is the device's own. */
+/* First member of the implementation's struct. */
 struct ud_qp {
-	int fd; /* readable when something has come, after arm() */
+	int fd; /* readable after arm() when a datagram has arrived */
 	uint32_t qpn;
-	uint32_t mtu;   /* most bytes of a datagram */
-	bool unflushed; /* something was sent since the last ring() */
+	uint32_t mtu;   /* longest datagram */
+	bool unflushed; /* send() was called since the last flush() */
 };
 
 struct ud_packet {
 	uint8_t *bytes;
 	uint32_t len, slot;
 	uint32_t qpn; /* the sender's */
-	bool has_grh; /* in front of the bytes lies what the network had there (GRH, IBTA 8.3) */
+	bool has_grh; /* a GRH precedes the bytes (IBTA 8.3) */
 };
 
-/*
- * Whether a port is down, as whoever watches it is told, by a thread of the device's. Behind it is the
- * device's own.
- */
+/* State of a watched port. First member of the implementation's struct. */
 struct rdma_port {
-	_Atomic bool down; /* what is sent by it goes nowhere */
-	int fd;            /* an eventfd: written to when that has changed */
+	_Atomic bool down; /* datagrams sent on it are lost */
+	int fd;            /* eventfd, readable after each change */
 };
 
-/* By which others ask. */
+/* Answers SIDR queries. */
 struct sidr_service {
-	int fd; /* readable when somebody does */
+	int fd; /* readable when a query has arrived */
 	struct rdma_local local;
 };
 
 struct sidr_query {
 	const struct sockaddr_storage *sa;
-	const struct sl_rpc_rdma *rdma; /* by which way */
+	const struct sl_rpc_rdma *rdma; /* path constraints */
 	uint64_t deadline_ns;
 };
 
 struct rdma_device_ops {
 	/*
-	 * Of that group (rdma/rc/qp_pool.h), whose bells have an interrupt; slots to receive into, a
-	 * multiple of UD_POLL_MAX, and to send from, a power of two: those that it may have, when it is
-	 * much used. NULL and -errno.
+	 * `group` selects the completion vector (rdma/rc/qp_pool.h). rx_cnt must be a multiple of
+	 * UD_POLL_MAX and tx_cnt a power of two: limits that a busy queue pair grows to. Returns
+	 * NULL and -errno.
 	 */
 	struct ud_qp *(*open)(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
 			      uint32_t tx_cnt, int *rc);
 	void (*close)(struct ud_qp *qp);
-	/* Where the next datagram is to be written, mtu bytes; NULL: all slots are under way. */
+	/* Returns the buffer for the next datagram, of mtu bytes; NULL: all are in use. */
 	uint8_t *(*tx_buf)(struct ud_qp *qp);
-	/* That one goes, behind the next ring(). */
+	/* Queues that buffer; flush() posts it. */
 	void (*send)(struct ud_qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t len);
 	int (*flush)(struct ud_qp *qp); /* 0 or -EIO */
-	/* Up to max (UD_POLL_MAX at the most); or -EIO. They are the caller's until put back, in turn. */
+	/*
+	 * Returns up to `max` datagrams (at most UD_POLL_MAX), or -EIO. The caller must repost them
+	 * in order.
+	 */
 	int (*poll)(struct ud_qp *qp, struct ud_packet *packets, unsigned max);
-	/* False: its head says that it has come from elsewhere. NULL: none has one. */
+	/* Returns false if the datagram's GRH names another source. NULL: there are no GRHs. */
 	bool (*is_from)(const struct ud_packet *p, const uint8_t gid[16]);
 	int (*repost)(struct ud_qp *qp, const struct ud_packet *packets, unsigned cnt);
-	bool (*arm)(struct ud_qp *qp); /* false: look again */
+	bool (*arm)(struct ud_qp *qp); /* false: poll again */
 	void (*ack_event)(struct ud_qp *qp);
 
-	/* From now on it is as it says there. NULL and -errno. */
+	/* Returns NULL and -errno. */
 	struct rdma_port *(*port_watch)(const struct rdma_local *l, int *rc);
 	void (*port_unwatch)(struct rdma_port *p);
 
-	/* To a host, for packets with that type of service. NULL: there is none. */
+	/* Returns NULL if the host is unreachable. May block for a second. */
 	struct ibv_ah *(*ah_create)(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos);
 	void (*ah_destroy)(struct ibv_ah *ah);
-	/* Whether that one is made at once, without waiting for a host. NULL: nobody can tell. */
+	/* Returns true if ah_create() would not block. NULL: unknown. */
 	bool (*neigh_resolved)(const struct rdma_local *l, const uint8_t gid[16]);
 
-	/* 0, or -errno and perhaps more about it in *why. */
+	/* Returns 0, or -errno and perhaps a text in *why. */
 	int (*sidr_resolve)(const struct sidr_query *q, struct sidr_result *h, const char **why);
-	/* 0 or -errno. */
+	/* Returns 0 or -errno. */
 	int (*sidr_new)(struct sidr_service **sign, struct sockaddr_storage *sa);
 	/*
-	 * Those who ask are told of that queue pair. 0; -ENODEV: the device has gone, or
-	 * -EADDRNOTAVAIL: the address may be elsewhere: nobody can ask any more.
+	 * Answers queries with that QP number. Returns 0; -ENODEV: the device has gone;
+	 * -EADDRNOTAVAIL: the address may have moved. No further query arrives after an error.
 	 */
 	int (*sidr_reply)(struct sidr_service *s, uint32_t qpn);
 	void (*sidr_free)(struct sidr_service *s);
 };
 
 extern const struct rdma_device_ops rdma_device_ibv;
-/* The one that there is; changed before anything is opened, by tests only. */
+/* Device in use. Only tests replace it, before anything is opened. */
 extern const struct rdma_device_ops *rdma_device;
 
-/* Who names a host is answered, and counted, for what that has said itself. */
+/* Returns true if the datagram comes from the host that it names. */
 static inline bool ud_packet_is_from(const struct ud_packet *p, const uint8_t gid[16])
 {
 	return !rdma_device->is_from || rdma_device->is_from(p, gid);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A descriptor of uverbs can be written by the credentials only that opened it. The gateway has the
- * same in all threads; a program with the SDK in it that gives up capabilities, or changes its
- * user, thread by thread has as many as threads. Hardware does not mind, since its doorbells are
- * memory. That of soft-RoCE is a write(), which then fails behind work requests that are in its
- * ring already. The same command as an ioctl has no such rule. It is tried second: it is the longer
- * way.
+ * Posting work requests. A uverbs descriptor can be written only with the credentials that opened
+ * it. A program that embeds the SDK may drop capabilities in single threads. NICs have
+ * memory-mapped doorbells and do not care. soft-RoCE posts by write(), which then fails although
+ * the work requests are in its ring. The same command as an ioctl has no such check; it is slower,
+ * and therefore tried second.
  */
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>

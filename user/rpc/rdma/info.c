@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Says to people which way the bytes go. */
+/* Texts about paths and connections, for logs and status. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 
 enum { PROBE_MS = 1000 };
 
-/* Index of the GID in the port's table, or -1. */
+/* Returns the index of the GID in the port's table, or -1. */
 static int gid_index_of(const struct rdma_cm_id *id, const union ibv_gid *gid)
 {
 	struct ibv_gid_entry entry;
@@ -18,7 +18,7 @@ static int gid_index_of(const struct rdma_cm_id *id, const union ibv_gid *gid)
 	if (ibv_query_port(id->verbs, id->port_num, &port))
 		return -1;
 	for (int i = 0; i < port.gid_tbl_len; i++) {
-		/* RoCE v1 and v2 have the same GID twice: the connection manager speaks v2. */
+		/* RoCE v1 and v2 have equal GIDs; the CM uses v2. */
 		if (ibv_query_gid_ex(id->verbs, id->port_num, (uint32_t)i, &entry, 0) == 0 &&
 		    entry.gid_type != IBV_GID_TYPE_ROCE_V1 &&
 		    memcmp(&entry.gid, gid, sizeof(*gid)) == 0)
@@ -70,7 +70,7 @@ int rdma_path_query(struct rdma_path_info *f, const struct rdma_cm_id *id, struc
 	if (ibv_query_port(id->verbs, id->port_num, &port) ||
 	    ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU, &init))
 		return -EIO;
-	/* Before that it says anything of the way. */
+	/* The path is unset in earlier states. */
 	if (attr.qp_state != IBV_QPS_RTR && attr.qp_state != IBV_QPS_RTS)
 		return -EINVAL;
 	f->rate_bps = port_rate_bps(&port);
@@ -86,7 +86,7 @@ void rc_conn_set_info(struct rc_conn *conn, const char *what)
 		 conn->peer->path_info.text, conn->mask + 1, conn->iface ? "shared" : "own", what);
 }
 
-/* The route is known to this host: no other is asked. */
+/* Only asks this host's routes. */
 static int resolve_addr(struct rdma_cm_id *id, const struct sl_rpc_rdma *rdma,
 			struct sockaddr_storage *sa)
 {
@@ -135,7 +135,7 @@ void sl_rdma_preload(void)
 {
 	struct ibv_device **all = ibv_get_device_list(NULL);
 
-	/* Nothing is opened: uverbs refuses who changes its rights after that. */
+	/* Opens no device: uverbs would refuse a process that changes its rights later. */
 	if (all)
 		ibv_free_device_list(all);
 }

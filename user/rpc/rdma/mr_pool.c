@@ -13,9 +13,9 @@
 
 #define HUGE ((size_t)2 << 20)
 
-enum { NODES = 1024, NODES_PER_WORD = 8 * sizeof(unsigned long) }; /* as many as Linux knows */
+enum { NODES = 1024, NODES_PER_WORD = 8 * sizeof(unsigned long) }; /* the kernel's maximum */
 
-/* Memory of the owner's. */
+/* Registration of the owner's memory. */
 struct shared_mr {
 	struct sl_list node;
 	void *mem;
@@ -98,7 +98,7 @@ void mr_pool_dereg_shared(struct mr_pool *pool, const struct ibv_mr *mr)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Aligned to huge pages: what is mapped beyond is given back. */
+/* Returns memory aligned to huge pages; unmaps the excess. */
 static uint8_t *map_huge(size_t len)
 {
 	uint8_t *at =
@@ -112,7 +112,7 @@ static uint8_t *map_huge(size_t len)
 		munmap(at, skip);
 	if (skip < HUGE)
 		munmap(at + skip + len, HUGE - skip);
-	(void)madvise(at + skip, len, MADV_HUGEPAGE); /* pool wish: small pages work too */
+	(void)madvise(at + skip, len, MADV_HUGEPAGE); /* best effort: small pages work, too */
 	return at + skip;
 }
 
@@ -132,7 +132,7 @@ int rdma_numa_node(const struct ibv_context *device)
 	return node;
 }
 
-/* A wish: pool kernel without nodes, pool node without memory, or pool sandbox refuses. */
+/* Best effort: may fail without NUMA, without memory on the node, or in a sandbox. */
 static void prefer_numa_node(void *mem, size_t len, int node)
 {
 	unsigned long nodes[NODES / NODES_PER_WORD] = {0};
@@ -230,7 +230,7 @@ void mr_pool_request(struct mr_pool *pool, size_t len)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Kept for the next, if it is not too much. */
+/* Keeps the buffer for reuse, up to MR_POOL_KEEP bytes. */
 static void keep_buf(struct mr_pool *pool, struct mr_buf *buf)
 {
 	bool keep;

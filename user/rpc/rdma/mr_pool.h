@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory that the connections of one iface share, so that pool further one pins its rings
- * and no more, and one that comes back pins nothing.
+ * Pool of registered memory, shared by the connections of an interface.
  *
- *   shared   the owner's memory (the UMEM): registered by the first that asks, let go of by the
- *            last. It must not be unmapped before (sl_rpc_wait_closed).
- *   slabs    {tx slots | tx bulk | rx bulk} of one connection, in huge pages where there are any.
- *            Some stay registered for the next; what pool peer had written is wiped before, lest
- *            another's announcement of bytes that it never wrote shows them. One is made ahead,
- *            off the path: to map and register it takes longer than all else about pool connection,
- *            and who accepts has others to serve.
+ *   shared   the owner's memory (the UMEM), registered once. It must stay mapped until
+ *            sl_rpc_wait_closed() has returned
+ *   buffers  {tx slots | tx bulk | rx bulk} of one connection, in huge pages if possible. Some
+ *            stay registered for reuse; what a peer has written is cleared before
  *
- * What is mapped prefers the device's NUMA node: else it would lie where the thread runs that registers it.
+ * One buffer is made ahead by the service thread: mapping and registering is the longest step of a
+ * connection. Memory is placed on the device's NUMA node.
  *
  * Any thread.
  */
@@ -24,49 +21,54 @@
 #include <stdint.h>
 #include "base/list.h"
 
-enum { MR_POOL_KEEP = 32 << 20 }; /* bytes of slabs without pool user */
+enum { MR_POOL_KEEP = 32 << 20 }; /* bytes of unused buffers */
 
 struct mr_buf {
-	struct sl_list node; /* while it has no user */
+	struct sl_list node; /* while unused */
 	uint8_t *mem;
 	size_t len, map_len;
-	struct ibv_mr *mr; /* windows may be bound to it; NULL: not pinned yet */
+	struct ibv_mr *mr; /* memory windows may be bound to it; NULL: not registered yet */
 };
 
 struct mr_pool {
 	struct ibv_pd *pd;
-	int numa_node; /* as rdma_numa_node */
+	int numa_node; /* as rdma_numa_node() */
 	pthread_mutex_t lock;
 	struct sl_list shared, unused;
 	size_t unused_len;
-	size_t refill_len; /* the length of pool buf to be made ahead; 0 none */
+	size_t refill_len; /* size of the buffer to make ahead; 0: none */
 };
 
+/* Initialises an empty pool on that NUMA node. */
 void mr_pool_init(struct mr_pool *pool, struct ibv_pd *pd, int node);
-/* Without users. */
+/* Must have no users. */
 void mr_pool_fini(struct mr_pool *pool);
 
-/* The registration of that memory, for reading; NULL: the device cannot. */
+/*
+ * Returns the memory's registration for reading; NULL: the device cannot. mr_pool_dereg_shared()
+ * releases it.
+ */
 struct ibv_mr *mr_pool_reg_shared(struct mr_pool *pool, void *mem, size_t len);
+/* Releases that registration. */
 void mr_pool_dereg_shared(struct mr_pool *pool, const struct ibv_mr *mr);
 
-/* Zeroed; NULL and errno. */
+/* Returns a zeroed buffer, perhaps not registered; NULL and errno. */
 struct mr_buf *mr_pool_get(struct mr_pool *pool, size_t len);
-/* Registers it, which is what takes time, if it is not: 0 or -errno. */
+/* Registers the buffer if necessary. Blocks. Returns 0 or -errno. */
 int mr_pool_register(struct mr_pool *pool, struct mr_buf *buf);
-/* A buf of that length is to be made ahead. */
+/* Requests a buffer of that size for the next mr_pool_refill(). */
 void mr_pool_request(struct mr_pool *pool, size_t len);
-/* Makes the one ahead, pinned, that the last get(), or refill_len(), calls for. */
+/* Makes and registers the requested buffer. Blocks. */
 void mr_pool_refill(struct mr_pool *pool);
-/* The last `written` bytes may hold what pool peer wrote, and no longer can. */
+/* Returns a buffer. Clears its last `written` bytes, which the peer cannot write any more. */
 void mr_pool_put(struct mr_pool *pool, struct mr_buf *buf, size_t written);
 
-/* The NUMA node of the device, by sysfs; -1: it is not told. */
+/* Returns the device's NUMA node, or -1. */
 int rdma_numa_node(const struct ibv_context *device);
 
 /*
- * Anonymous memory that forks do not copy, in huge pages if it is large, and on that node if there is room;
- * NULL and errno.
+ * Maps anonymous memory that is not inherited by forks: in huge pages if it is large, preferably on
+ * that node. Returns NULL and errno.
  */
 void *mr_map(size_t len, int node, size_t *map_len);
 

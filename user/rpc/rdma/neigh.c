@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: neigh_resolved -> lookup_route, is_hop_resolved -> query_kernel. */
+/* neigh_resolved -> lookup_route, is_hop_resolved -> query_kernel. */
 #include "rpc/rdma/neigh.h"
 
 #include <linux/neighbour.h>
@@ -13,7 +13,7 @@
 enum {
 	REPLY_LEN = 1024,
 	ATTRS_LEN = 64, /* two addresses and an interface */
-	/* What of a neighbour's states packets to it do not wait in. */
+	/* States in which the kernel sends packets without waiting for ARP or ND. */
 	NUD_USABLE = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE,
 };
 
@@ -69,7 +69,7 @@ static struct neigh_request request_of(unsigned short type)
 					    .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg))}};
 }
 
-/* The kernel has answered when the question has been sent. */
+/* The answer is there when send() returns. */
 static bool query_kernel(int fd, const struct neigh_request *q, unsigned short type,
 			 union neigh_reply *a)
 {
@@ -82,7 +82,7 @@ static bool query_kernel(int fd, const struct neigh_request *q, unsigned short t
 	       a->h.nlmsg_len >= NLMSG_LENGTH(sizeof(struct rtmsg));
 }
 
-/* Where what goes `to` there is sent next. */
+/* Sets the next hop from the route's attributes. */
 static void parse_hop(const struct rtattr *at, size_t left, struct neigh_hop *to)
 {
 	for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
@@ -90,13 +90,13 @@ static void parse_hop(const struct rtattr *at, size_t left, struct neigh_hop *to
 			memcpy(&to->ifindex, RTA_DATA(at), sizeof(to->ifindex));
 		if (at->rta_type == RTA_GATEWAY && RTA_PAYLOAD(at) == to->address.len)
 			memcpy(to->address.bytes, RTA_DATA(at), to->address.len);
-		/* By a host of the other family. */
+		/* a gateway of the other family */
 		if (at->rta_type == RTA_VIA)
 			to->ifindex = 0;
 	}
 }
 
-/* The type of the route there; RTN_UNSPEC: there is none. */
+/* Returns the type of the route; RTN_UNSPEC: none. */
 static uint8_t lookup_route(int fd, unsigned ifindex, const struct neigh_addr *from,
 			    struct neigh_hop *to)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a way to a host can be made at once: it is this host, or the kernel knows the next one on the
- * way there. It is asked by netlink, and asks no host. False also: nobody can tell. Any thread.
+ * Neighbour entries: tells whether a packet to a host leaves at once. The host is local, or the
+ * next hop's entry is resolved. Asks the kernel by netlink, and no other host. Returns false also
+ * if that fails. Any thread.
  */
 #ifndef SL_RPC_RDMA_NEIGH_H
 #define SL_RPC_RDMA_NEIGH_H
 
 #include "rpc/rdma/device.h"
 
+/* Returns true if the host with that GID is local or its next hop is resolved. */
 bool neigh_resolved(const struct rdma_local *l, const uint8_t gid[16]);
-/* The same of addresses as they are in GIDs, by that interface. */
+/* The same for an interface, with addresses in the form of GIDs. */
 bool neigh_resolved_on(unsigned ifindex, const uint8_t from[16], const uint8_t to[16]);
 
 #endif

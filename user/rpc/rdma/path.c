@@ -7,7 +7,7 @@
 #include "rpc/rpc.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
-/* The address that a GID of RoCE stands for; false: of another family, or of a link only. */
+/* Converts a RoCE GID to an address. Returns false for the other family, or link-local. */
 static bool addr_of_gid(const union ibv_gid *gid, int family, struct sockaddr_storage *sa)
 {
 	const struct in6_addr *a = (const struct in6_addr *)gid->raw;
@@ -25,7 +25,7 @@ static bool addr_of_gid(const union ibv_gid *gid, int family, struct sockaddr_st
 	return true;
 }
 
-/* The first of that family in the tables of its ports, or of the one that is meant. */
+/* Finds the first address of that family on the port, or on any port if none is given. */
 static int addr_of_device(struct ibv_context *device, const struct sl_rpc_rdma *rdma, int family,
 			  struct sockaddr_storage *sa)
 {
@@ -102,7 +102,7 @@ int rdma_path_resolve(const struct sl_rpc_rdma *rdma, struct rdma_cm_id *id,
 
 	if (rc)
 		return rc;
-	/* The peer's packets have it too: the connection request tells. */
+	/* The CM request tells the peer to use it, too. */
 	if (tos && rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
 		return -errno;
 	return rdma_resolve_addr(id, has_source ? (struct sockaddr *)&from : NULL,

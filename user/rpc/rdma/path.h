@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way to a peer: which device and address of ours, and how its packets are marked. As a key it
- * tells peers that are known by one way from the same ones by another.
+ * Path to a peer: local device, port and address, and the traffic class of packets. Peers are
+ * looked up by address and path.
  */
 #ifndef SL_RPC_RDMA_PATH_H
 #define SL_RPC_RDMA_PATH_H
@@ -13,20 +13,21 @@
 struct rdma_cm_id;
 struct sl_rpc_rdma;
 
-/* What was asked for, without padding and with zeros behind each text: equal bytes, equal ways. */
+/* A requested path without padding, texts filled with zeros: comparable with memcmp(). */
 struct rdma_path_spec {
 	char source[64], device[64];
 	uint8_t port, tos, reserved[6];
 };
 
+/* Returns the requested path as a key. */
 struct rdma_path_spec rdma_path_spec_of(const struct sl_rpc_rdma *rdma);
 /*
- * Sets the id on the way to that address; RDMA_CM_EVENT_ADDR_RESOLVED follows. 0 or -errno:
- * -ENODEV: no such device, -EADDRNOTAVAIL: it, or this host, has no such source.
+ * Starts address resolution; RDMA_CM_EVENT_ADDR_RESOLVED follows. Returns 0; -ENODEV: no such
+ * device; -EADDRNOTAVAIL: the device or host lacks that source; or another -errno.
  */
 int rdma_path_resolve(const struct sl_rpc_rdma *rdma, struct rdma_cm_id *id,
 		      struct sockaddr_storage *to, int timeout_ms);
-/* Whether what was found is what was asked for. */
+/* Returns true if the resolved path uses the requested device and port. */
 bool rdma_path_matches(const struct sl_rpc_rdma *rdma, const struct rdma_cm_id *id);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tries on a device what connections of one iface rely on: memory windows that hold for one queue
- * pair, on queue pairs with a shared receive queue. Few use the two together, and drivers have
- * been seen that have them in name only. The steps are at the bottom, in sl_rpc_rdma_selftest().
+ * Tests device features that shared interfaces need: type-2 memory windows on queue pairs with an
+ * SRQ. Few programs combine them, and some drivers only claim to. sl_rpc_rdma_selftest() lists the
+ * steps.
  *
- *   queue pair 1 --WRITE--> window of queue pair 0   arrives, and its immediate data
- *                --SEND---> shared receive queue     arrives
- *   queue pair 0 --WRITE--> the window, by queue pair 1, whose it is error       is refused
+ *   QP 1 --WRITE--> window of QP 0             must arrive, with its immediate data
+ *        --SEND---> SRQ                        must arrive
+ *   QP 0 --WRITE--> the window, through QP 1   must be refused
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -28,8 +28,8 @@ struct rdma_selftest {
 	struct ibv_mw *mw;
 	struct ibv_qp *qp[2];
 	uint32_t rkey;
-	uint32_t last_imm;                   /* the immediate data that have come last */
-	_Alignas(4096) uint8_t mem[2 * LEN]; /* what is sent, and comes in | the window */
+	uint32_t last_imm;                   /* last immediate data received */
+	_Alignas(4096) uint8_t mem[2 * LEN]; /* sent and received data | the window */
 };
 
 static bool create_objects(struct rdma_selftest *t)
@@ -73,7 +73,7 @@ static void destroy_objects(struct rdma_selftest *t)
 		ibv_dealloc_pd(t->pd);
 }
 
-/* One that connections may go by; of a link only if there is no other. */
+/* Finds a usable GID; link-local only if there is no other. */
 static bool find_gid(const struct rdma_selftest *t, const struct ibv_port_attr *port,
 		     struct ibv_gid_entry *gid)
 {
@@ -109,7 +109,7 @@ static bool connect_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr)
 				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
 }
 
-/* Each with the other, over the port's own address. */
+/* Connects the two queue pairs through the port. */
 static bool connect_qps(struct rdma_selftest *t)
 {
 	struct ibv_port_attr port;
@@ -143,7 +143,7 @@ static bool connect_qps(struct rdma_selftest *t)
 	return true;
 }
 
-/* The next completion; false: none in time. */
+/* Returns false on a time-out. */
 static bool poll_completion(struct rdma_selftest *t, uint64_t until_ns, struct ibv_wc *wc)
 {
 	int n;
@@ -155,7 +155,7 @@ static bool poll_completion(struct rdma_selftest *t, uint64_t until_ns, struct i
 	return n == 1;
 }
 
-/* What was asked of that queue pair; false: none in time, or one that says no. */
+/* Waits for the work request of that queue pair. Returns false on failure or time-out. */
 static bool await_completion(struct rdma_selftest *t, const struct ibv_qp *qp)
 {
 	uint64_t until_ns = sl_now_ns() + WAIT_MS * SL_NS_PER_MS;
@@ -168,7 +168,7 @@ static bool await_completion(struct rdma_selftest *t, const struct ibv_qp *qp)
 	return false;
 }
 
-/* It may come behind the sender's own completion. */
+/* It may arrive after the sender's own completion. */
 static bool imm_arrived(struct rdma_selftest *t)
 {
 	uint64_t until_ns = sl_now_ns() + WAIT_MS * SL_NS_PER_MS;
@@ -232,7 +232,7 @@ static bool send_to_srq(struct rdma_selftest *t)
 	       send_from(t, t->qp[1], IBV_WR_SEND, NULL) && memcmp(t->mem, t->mem + 1024, 64) == 0;
 }
 
-/* (That it ends where it should is error tried: soft-RoCE looks at the registration's end.) */
+/* Bounds are not tested: soft-RoCE checks those of the registration only. */
 static bool other_qp_is_refused(struct rdma_selftest *t)
 {
 	return !send_from(t, t->qp[0], IBV_WR_RDMA_WRITE, t->mem + LEN + 1024) &&

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closing, off the data path: whoever closes a connection puts it on a list, and a thread of ours
- * does what blocks. The same thread hears what devices have to tell (async_event.c), makes ahead what the
- * next connection will need (mr_pool.h), and moves windows (rc_iface.h).
+ * Background thread for work that blocks. It closes connections, handles device and CM events
+ * (async_event.c), refills pools (mr_pool.h, qp_pool.h), and rebalances windows (rc_iface.h).
  *
- *   last words   what was posted right before close() gets a moment to be acknowledged
- *   quiet        queue pair in error: the device lets go of the owner's memory and shared slots
- *   gone         slots back in the shared queue, everything freed
+ *   closing:  linger    messages posted just before close() get time to be acknowledged
+ *             quiesce   queue pair in error: the device releases memory and SRQ slots
+ *             free      slots reposted, everything freed
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,25 +23,25 @@
 
 enum {
 	LINGER_MS = 50,
-	QUIESCE_MS = 5,     /* for devices that do not say when they are done with shared slots */
-	LAST_WQE_MS = 1000, /* for those that do */
+	QUIESCE_MS = 5,     /* devices without LAST_WQE_REACHED */
+	LAST_WQE_MS = 1000, /* devices with it */
 	FLUSH_MS = 1,
-	REFILL_MS = 20,   /* behind a connection, whose first requests go first */
-	SRQ_LIMIT_MS = 2, /* of six times as long an honest peer waits for a slot */
+	REFILL_MS = 20,   /* delay after a connection, whose first requests come first */
+	SRQ_LIMIT_MS = 2, /* an honest peer retries for six times as long */
 	DRAIN = 16,
 };
 
 static struct {
-	pthread_rwlock_t work; /* held for reading while threads work; taken before the lock */
+	pthread_rwlock_t work; /* read-locked while threads work; taken before `lock` */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
-	int epoll_fd, wake, timer; /* timer: of refill_ns */
+	int epoll_fd, wake, timer; /* timer: expires at refill_ns */
 	struct sl_list closing;
-	bool running, forks_seen;   /* the thread; in_child() is called after a fork */
-	bool refill_due, refilling; /* homes want to be looked at; are being */
-	uint64_t refill_ns;         /* when */
-	uint64_t srq_limit_ns;      /* when queues of slots are watched again; 0: they are */
-	uint64_t rebalance_ns;      /* when windows are looked at; 0: when somebody asks for it */
+	bool running, forks_seen;   /* forks_seen: fork handlers are installed */
+	bool refill_due, refilling; /* a refill is requested, is running */
+	uint64_t refill_ns;         /* earliest refill */
+	uint64_t srq_limit_ns;      /* when SRQ limits are armed again; 0: not due */
+	uint64_t rebalance_ns;      /* when windows are rebalanced; 0: not due */
 	unsigned closing_cnt;
 } service = {
 	.work = PTHREAD_RWLOCK_INITIALIZER,
@@ -54,7 +53,7 @@ static struct {
 	.closing = {&service.closing, &service.closing},
 };
 
-/* The device has nothing to do with it any more. */
+/* The device must not use the memory any more. */
 static void free_memory(struct rc_conn *conn)
 {
 	if (conn->iface) {
@@ -95,7 +94,7 @@ static void destroy_qp(struct rc_conn *conn)
 
 	if (conn->rx_cq)
 		rc_rx_cq_begin_remove(conn->rx_cq, conn);
-	/* One that is reset is one that the device has let go of as well. */
+	/* A reset queue pair has released memory and slots, too. */
 	if (conn->peer && rc_peer_needs_qp(conn->peer, conn->qp.qp)) {
 		(void)change_state(conn, IBV_QPS_RESET);
 	} else {
@@ -108,10 +107,10 @@ static void destroy_qp(struct rc_conn *conn)
 	if (!conn->rx_cq)
 		return;
 	rc_rx_cq_remove(conn->rx_cq, conn);
-	/* Slots of what has come and nobody took. */
+	/* Slots of messages that were not polled. */
 	while (rc_rx_fifo_pop(&conn->rx_fifo, &a))
 		rc_repost_slot(conn, &a);
-	/* And the slots of messages that were taken and not released. */
+	/* Slots of messages that were not released. */
 	for (from = conn->reposted; conn->rx_slot && from != conn->rx_next; from++)
 		(void)rc_iface_post(conn->iface, &conn->rx_slot[from & conn->slot_mask], 1);
 }
@@ -139,8 +138,8 @@ void rc_conn_free(struct rc_conn *conn)
 }
 
 /*
- * In error the device flushes what it has in the order of the queue, so that it is done with all
- * when it comes to this one. False: no word of it in time.
+ * Waits until the device has flushed all sends: it works in order, so this one completes last.
+ * Returns false on a time-out.
  */
 static bool flush_sends(struct rc_conn *conn)
 {
@@ -163,9 +162,9 @@ static bool flush_sends(struct rc_conn *conn)
 }
 
 /*
- * A queue pair that is reset is one that the device has let go of when the call returns; receives
- * that it was about to report are lost, and their shared slots with them. If even that fails the
- * device is gone, and has no way into our memory any more.
+ * A reset makes the device release memory before the call returns. Receives about to be reported
+ * are lost, and their SRQ slots with them. If the reset fails, the device is gone and cannot access
+ * memory.
  */
 void rc_conn_halt(struct sl_transport *t)
 {
@@ -185,7 +184,7 @@ void rc_conn_halt(struct sl_transport *t)
 	(void)change_state(conn, IBV_QPS_RESET);
 }
 
-/* A device that has not said that it is done may still have a slot: it is lost. */
+/* A device that has not reported the end may still hold a slot, which is lost. */
 static bool is_quiesced(struct rc_conn *conn, uint64_t now_ns)
 {
 	if (conn->last_receive)
@@ -198,8 +197,8 @@ static bool is_quiesced(struct rc_conn *conn, uint64_t now_ns)
 }
 
 /*
- * The connection manager tells the peer of the last connection only. So each says it itself, by an
- * empty message behind all others.
+ * Tells the peer by an empty message after all others: the CM reports only the peer's last
+ * connection.
  */
 static void send_bye(struct rc_conn *conn)
 {
@@ -211,7 +210,7 @@ static void send_bye(struct rc_conn *conn)
 	conn->bye = rdma_post_chain(conn->qp.qp, &bye) ? RC_BYE_DONE : RC_BYE_SENT;
 }
 
-/* True once there is nothing more to wait for. */
+/* Returns true if nothing is left to wait for. */
 static bool close_step(struct rc_conn *conn, uint64_t now_ns)
 {
 	unsigned quiesce_ms = 0;
@@ -236,7 +235,7 @@ static bool close_step(struct rc_conn *conn, uint64_t now_ns)
 	return is_quiesced(conn, now_ns);
 }
 
-/* The list is taken as it is; what comes meanwhile has its turn next time. */
+/* Handles the current list; later additions wait for the next round. */
 static void close_pending(void)
 {
 	struct sl_list mine, *at, *next;
@@ -371,7 +370,7 @@ static void *service_main(void *arg)
 	return NULL;
 }
 
-/* With the lock. Signals are others' business. */
+/* Signals are left to other threads. Lock held. */
 static int start_service_thread(void)
 {
 	sigset_t all, old;
@@ -405,7 +404,7 @@ static int start_service_thread(void)
 	return 0;
 }
 
-/* In the middle of work a thread holds locks of the libraries, which a child would find held. */
+/* A working thread holds locks of the libraries, which a child would inherit. */
 static void before_fork(void)
 {
 	pthread_rwlock_wrlock(&service.work);
@@ -419,9 +418,8 @@ static void in_parent(void)
 }
 
 /*
- * A child has not got the thread, and what it was closing is not the child's. Nor may it use the
- * condition, in whose memory a thread of the parent's may wait, or the descriptors, which both
- * have.
+ * The child has no such thread, and closes nothing of its parent's. It must not use the condition,
+ * which a thread of the parent may wait for, nor the shared descriptors.
  */
 static void in_child(void)
 {
@@ -479,12 +477,12 @@ void service_thread_arm_srq_limit(void)
 void service_thread_rebalance(void)
 {
 	pthread_mutex_lock(&service.lock);
-	service.rebalance_ns = 1; /* homes know when it is time */
+	service.rebalance_ns = 1; /* interfaces know when it is due */
 	pthread_mutex_unlock(&service.lock);
 	(void)eventfd_write(service.wake, 1);
 }
 
-/* The thread sleeps on until then: the connection's first request has use for the processor now. */
+/* The timer wakes the thread: a wake-up now would compete with the first request. */
 void service_thread_refill(void)
 {
 	uint64_t at_ns = sl_now_ns() + REFILL_MS * SL_NS_PER_MS;

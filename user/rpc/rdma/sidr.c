@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sidr_resolve -> run_call -> await_cm_event; what answers before it. */
+/* sidr_resolve -> run_call -> await_cm_event; the service side precedes it. */
 #include "rpc/rdma/sidr.h"
 
 #include <errno.h>
@@ -14,8 +14,7 @@
 enum {
 	DEVICES_MAX = 16,
 	BACKLOG = 1024,
-	REQUESTS_MAX =
-		4, /* questions of one call: some system calls each, of the thread that serves */
+	REQUESTS_MAX = 4, /* queries per call: each costs the serving thread some system calls */
 };
 
 struct sidr_service_cm {
@@ -31,18 +30,18 @@ struct sidr_call {
 	const char **why;
 };
 
-/* --- here --- */
+/* --- protection domains --- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Of a device, and of those that had its name before. */
+/* A device, and earlier ones with its name. */
 static struct pd_entry {
 	struct ibv_pd *pd;
 	struct pd_entry *previous;
 } * pds[DEVICES_MAX];
 
 /*
- * By a context of our own: the connection manager closes its one when a device has gone, and what was
- * made there is still in use.
+ * Uses a context of our own: the CM closes its context when the device goes, while ours may be in
+ * use.
  */
 static struct pd_entry *open_pd(struct ibv_device *device)
 {
@@ -59,7 +58,7 @@ static struct pd_entry *open_pd(struct ibv_device *device)
 	return NULL;
 }
 
-/* A slot that is free; or of a device that has gone, and has come back by its name. */
+/* Returns the slot of the device's name, or a free one. */
 static struct pd_entry **pd_slot_of(struct ibv_device *device)
 {
 	const char *name = ibv_get_device_name(device);
@@ -72,8 +71,8 @@ static struct pd_entry **pd_slot_of(struct ibv_device *device)
 }
 
 /*
- * Of a process there is one domain on a device, for ways and pairs of all its connections. That of a
- * device that has gone is left to what still has it: some memory and a descriptor, each time.
+ * Returns the process' protection domain on a device. The one of a removed device is kept for its
+ * users: some memory and a descriptor are lost each time.
  */
 static struct ibv_pd *pd_of(struct ibv_device *device)
 {
@@ -121,7 +120,7 @@ static int fill_local(struct rdma_local *l, const struct rdma_cm_id *id)
 	return l->device ? 0 : -ENOMEM;
 }
 
-/* The kernel keeps what the device says until it is read. */
+/* Also reads the device's events, which the kernel would accumulate. */
 int rdma_local_of_id(struct rdma_local *l, const struct rdma_cm_id *id)
 {
 	int rc = fill_local(l, id);
@@ -129,7 +128,7 @@ int rdma_local_of_id(struct rdma_local *l, const struct rdma_cm_id *id)
 	return rc ? rc : async_event_add_device(((struct ibv_pd *)l->device)->context);
 }
 
-/* --- who is asked --- */
+/* --- service --- */
 
 static int open_service(struct sidr_service_cm *s, struct sockaddr_storage *sa)
 {
@@ -148,7 +147,7 @@ static int open_service(struct sidr_service_cm *s, struct sockaddr_storage *sa)
 	if (rdma_bind_addr(s->id, (struct sockaddr *)sa) || rdma_listen(s->id, BACKLOG))
 		return -errno;
 	s->base.fd = s->cm->fd;
-	/* A wildcard has no device, and datagrams need one. What it says is read by who watches its port. */
+	/* A wildcard has no device. Events are read once the port is watched. */
 	return s->id->verbs ? fill_local(&s->base.local, s->id) : -EADDRNOTAVAIL;
 }
 
@@ -199,7 +198,7 @@ int sidr_service_reply(struct sidr_service *base, uint32_t qpn)
 	return rc;
 }
 
-/* --- who is_request --- */
+/* --- queries --- */
 
 static int remaining_ms(const struct sidr_call *a)
 {
@@ -225,7 +224,7 @@ static int cm_event_error(struct sidr_call *a, const struct rdma_cm_event *ev)
 	}
 }
 
-/* 0 when the next event is the expected one. */
+/* Returns 0 if the next CM event is the expected one, or -errno. */
 static int await_cm_event(struct sidr_call *a, enum rdma_cm_event_type expected)
 {
 	struct pollfd p = {.fd = a->id->channel->fd, .events = POLLIN};
@@ -250,7 +249,7 @@ static int await_cm_event(struct sidr_call *a, enum rdma_cm_event_type expected)
 	return rc;
 }
 
-/* That of the way, which may be less than the port's: behind a tunnel, or with a VLAN. */
+/* May be less than the port's MTU, e.g. behind a tunnel or with a VLAN. */
 static uint32_t path_mtu(const struct rdma_cm_id *id)
 {
 	const struct ibv_sa_path_rec *path = id->route.path_rec;
@@ -271,7 +270,7 @@ static int run_call(struct sidr_call *a)
 	if (!rc)
 		rc = await_cm_event(a, RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (!rc && !rdma_path_matches(a->q->rdma, a->id)) {
-		*a->why = "the way there is by another device or port than configured: see `ip "
+		*a->why = "the route uses another device or port than configured: see `ip "
 			  "route get`";
 		rc = -ENETUNREACH;
 	}

@@ -11,7 +11,7 @@ enum {
 	LABEL_LEN = 32,
 	RX_BUFS = 64,
 	TX_BUFS = 32,
-	BATCH_MAX = 16, /* HELLOs of one look */
+	BATCH_MAX = 16, /* requests per poll */
 	BATCHES = 4,
 };
 
@@ -58,7 +58,7 @@ void wireup_listener_close(struct wireup_listener *d)
 	d->qp = NULL;
 }
 
-/* How many datagrams there were, BATCH_MAX at the most; or -EIO. */
+/* Returns the number of datagrams, at most BATCH_MAX, or -EIO. */
 static int poll_requests(struct wireup_listener *d,
 			 void (*handle)(void *arg, const struct wireup_request *h), void *arg)
 {
@@ -105,9 +105,9 @@ void wireup_listener_reply(struct wireup_listener *d, const struct wireup_reques
 	struct ah_entry *n = to ? ah_cache_get_nowait(&d->local, h->gid, h->tos) : NULL;
 
 	if (!n)
-		return; /* as if it were lost */
+		return; /* equivalent to a lost reply */
 	memcpy(to, w, sizeof(*w));
 	rdma_device->send(d->qp, n->ah, h->answer_qpn, sizeof(*w));
 	(void)rdma_device->flush(d->qp);
-	ah_cache_put(n); /* kept by its table, while others are used less */
+	ah_cache_put(n); /* stays in the cache */
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One more connection to a process that is met already (peer.h): its queue pairs lie ready, and one
- * exchange of datagrams joins them. No connection manager takes part.
+ * Wireup: connects one more RC queue pair to a known peer (peer.h) by one exchange of datagrams,
+ * without the CM. Queue pairs are made ahead.
  *
- *   dialer                                          door
- *   datagram:    wireup_request (queue qp, ring, proof) -->
- *                                                 <--  wireup_reply (queue qp, ring, proof)
- *   first SEND:  rc_keys (proof)                  -->
+ *   client                                            server
+ *   datagram:    wireup_request (qpn, ring, proof) -->
+ *                                                  <--  wireup_reply (qpn, ring, proof)
+ *   first SEND:  rc_keys (proof)                   -->
  *
- * HELLO proves the key for one door, which is not said, and is taken once by sender_id and number, as a
- * cm_request is (auth.h); WELCOME proves it over both nonces. The first SEND proves that the dialer has heard WELCOME: until then the
- * connection is one that waits, of which there are so many. Requests go right behind that SEND; what
- * it opens to the peer was opened before. The acceptor says nothing before it. HELLO is sent by the
- * address that it names.
+ * The request's proof covers the target, which is not sent. Each request is accepted once, by
+ * sender id and number, like a cm_request (auth.h). The reply's proof covers both nonces. The first
+ * SEND proves that the client has received the reply. The connection is pending until then, and the
+ * server sends nothing on it. The client's requests may follow its first SEND at once. A request
+ * must come from the GID that it names.
  *
- * A door lets in who it has a peer of only. Whoever is not answered, or refused, goes by the
- * connection manager. Little-endian, like all of the RPC.
+ * The server accepts known peers only. A client that is refused or not answered uses the CM.
+ * Integers are little-endian.
  */
 #ifndef SL_RPC_RDMA_WIREUP_H
 #define SL_RPC_RDMA_WIREUP_H
@@ -38,13 +38,13 @@ struct wireup_request {
 	uint8_t version, flags; /* RC_WIRE_VERSION, enum sl_hello_flag */
 	uint16_t worker;
 	uint64_t epoch;
-	uint32_t number;     /* of this sender_id' HELLOs, ascending */
-	uint32_t answer_qpn; /* where WELCOME goes, at `gid` */
+	uint32_t number;     /* ascending, per sender id */
+	uint32_t answer_qpn; /* where the reply goes, at `gid` */
 	uint8_t gid[16];
-	uint32_t slots, bulk_len; /* asked for */
-	uint32_t qpn, psn;        /* of the connection */
+	uint32_t slots, bulk_len; /* requested */
+	uint32_t qpn, psn;        /* the connection's */
 	uint32_t rkey;
-	uint8_t tos, reserved[3]; /* tos: of packets in both directions */
+	uint8_t tos, reserved[3]; /* tos: in both directions */
 	uint64_t bulk;            /* address of the bulk ring */
 	uint64_t link;            /* as in struct sl_rpc_hello */
 	uint8_t sender_id[AUTH_SENDER_ID_LEN];
@@ -55,11 +55,11 @@ _Static_assert(sizeof(struct wireup_request) == 144, "wire format");
 
 struct wireup_reply {
 	uint32_t magic;
-	uint8_t version, verdict; /* RC_GRANTED; else nothing below it is said */
+	uint8_t version, verdict; /* RC_GRANTED, or the members below are unset */
 	uint16_t reserved;
 	uint64_t epoch;
-	uint32_t number;          /* the HELLO's */
-	uint32_t slots, bulk_len; /* granted: as many slots or less, and the ring as it is */
+	uint32_t number;          /* as in the request */
+	uint32_t slots, bulk_len; /* granted: at most the requested slots, and the requested ring */
 	uint32_t qpn, psn, rkey;
 	uint64_t bulk;
 	uint8_t nonce[AUTH_NONCE_LEN];
@@ -67,9 +67,9 @@ struct wireup_reply {
 };
 _Static_assert(sizeof(struct wireup_reply) == 112, "wire format");
 
-/* Whose door it is: not said, for who was met knows it. */
+/* The acceptor's wireup QP: not sent, because a known peer has it. */
 struct wireup_target {
-	uint64_t epoch; /* of its process */
+	uint64_t epoch; /* epoch of the process */
 	uint32_t qpn, reserved;
 };
 
@@ -81,29 +81,35 @@ struct wireup_transcript {
 
 enum wireup_msg { WIREUP_REQUEST, WIREUP_REPLY, WIREUP_ACK };
 
-/* The proof of that step over all before it: of WIREUP_ACK, that of the first SEND. */
+/* Computes the proof of a message over all before it. WIREUP_ACK: proof in the first SEND. */
 void wireup_sign(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
 		 uint8_t proof[AUTH_PROOF_LEN]);
+/* Returns true if `proof` is that proof. */
 bool wireup_verify(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
 		   const uint8_t proof[AUTH_PROOF_LEN]);
 
-/* A listener's door. */
+/* Wireup QP of a listener. */
 struct wireup_listener {
-	struct ud_qp *qp; /* NULL: it has none */
+	struct ud_qp *qp; /* NULL: none */
 	struct rdma_local local;
-	bool more; /* HELLOs wait, and no comp_channel will ring for them */
+	bool more; /* requests are left, and no event will report them */
 };
 
-/* On the device that an id is bound to. Without one, everybody comes by the connection manager. */
+/* Opens the QP on the device of `id`. Without it, all clients use the CM. */
 void wireup_listener_open(struct wireup_listener *d, const struct rdma_cm_id *id);
+/* Closes the QP. */
 void wireup_listener_close(struct wireup_listener *d);
-/* Some of those who handle; ends armed, or with `more`, or, if its device can no more, closed. */
+/*
+ * Handles some requests. Afterwards the QP is armed, or `more` is set, or the QP was closed because
+ * its device failed.
+ */
 void wireup_listener_poll(struct wireup_listener *d,
 			  void (*handle)(void *arg, const struct wireup_request *h), void *arg);
+/* Sends a reply, unless the client is not resolved yet. */
 void wireup_listener_reply(struct wireup_listener *d, const struct wireup_request *h,
 			   const struct wireup_reply *w);
 
-/* NULL: nobody is met there, or does not answer; the connection manager may. */
+/* Returns NULL if no peer is known there, or it does not answer: use the CM. */
 struct rc_conn *wireup_connect(const struct sl_rpc_dial_options *opt,
 			       const struct sockaddr_storage *sa, const struct sl_psk *s,
 			       uint64_t deadline_ns);

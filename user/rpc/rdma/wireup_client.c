@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Dials who is met already, by datagrams (wireup.h). Read from the bottom: wireup_connect -> open_qp,
- * exchange_messages, finish_connect.
- */
+/* Client side of the wireup: wireup_connect -> open_qp, exchange_messages, finish_connect. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -54,16 +51,16 @@ static bool is_reply(void *arg, const struct ud_packet *p)
 	       wireup_verify(client->psk, &client->transcript, WIREUP_REPLY, w->proof);
 }
 
-/* The peer makes its own at the same time. */
+/* Runs while the server makes its own. */
 static void register_rings(void *arg)
 {
 	struct wireup_client *client = arg;
 
 	(void)rc_conn_register_rings(
-		client->conn); /* what fails is tried again, and told, when they are opened */
+		client->conn); /* an error shows up again in rc_conn_open_rings() */
 }
 
-/* Ready but for its peer, and for its memory. */
+/* Makes everything except registered memory and the connection to the peer. */
 static int open_qp(struct wireup_client *client)
 {
 	const struct rc_peer_addr *addr = &client->peer->addr;
@@ -121,13 +118,13 @@ static int exchange_messages(struct wireup_client *client)
 						   .overlap = register_rings,
 						   .arg = client});
 	ah_cache_put(n);
-	/* Its door is not where it was. */
+	/* The peer's wireup QP has gone. */
 	if (rc == -ETIMEDOUT)
 		rc_peer_unpublish(client->peer);
 	return rc;
 }
 
-/* Both queue pairs know each other from here on. */
+/* Connects the queue pair to the server's. */
 static int finish_connect(struct wireup_client *client)
 {
 	const struct wireup_reply *w = &client->transcript.reply;

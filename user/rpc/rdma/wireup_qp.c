@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: wireup_call_run -> take_entry -> find_entry; run_on_entry -> send_request, await_reply -> poll_reply. */
+/*
+ * wireup_call_run -> take_entry -> find_entry; run_on_entry -> send_request, await_reply ->
+ * poll_reply.
+ */
 #include "rpc/rdma/wireup_qp.h"
 
 #include <errno.h>
@@ -14,18 +17,18 @@ enum {
 	TX_BUFS = 16,
 	QPS_MAX = 64,
 	QPS_PER_DEVICE = 16,
-	WAIT_MS = 50,    /* for an ANSWER; then the next HELLO, to be waited for twice as long */
-	SPIN_NS = 50000, /* then it sleeps */
+	WAIT_MS = 50,    /* first time-out of a request; doubled each time */
+	SPIN_NS = 50000, /* busy-polls before sleeping */
 };
 
 struct wireup_qp_entry {
 	struct rdma_local local;
-	struct ud_qp *qp; /* NULL: it is to be made, by who has taken the entry */
+	struct ud_qp *qp; /* NULL: made by the thread that takes the entry */
 	bool taken;
-	uint64_t last_used; /* the higher, the adjusted; 0: there is no qp */
+	uint64_t last_used; /* LRU clock; 0: no queue pair */
 };
 
-/* Of the table, and not of a entry that is taken. */
+/* Protects the table, except entries that are taken. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
 static struct wireup_qp_entry entries[QPS_MAX];
@@ -38,7 +41,7 @@ static int remaining_ms(const struct wireup_call *call)
 	return now < call->deadline_ns ? (int)((call->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
 }
 
-/* One that is there; or a place for one, be it that of the entry which nobody has last_used for longest. */
+/* Returns a free entry of that device; or an unused one, or the one used least recently. */
 static struct wireup_qp_entry *find_entry(const struct rdma_local *l)
 {
 	struct wireup_qp_entry *found = NULL;
@@ -59,7 +62,7 @@ static struct wireup_qp_entry *find_entry(const struct rdma_local *l)
 	return taken < QPS_PER_DEVICE ? found : NULL;
 }
 
-/* NULL: none is left by then. */
+/* Returns NULL if none is free by then. */
 static struct wireup_qp_entry *take_entry(const struct rdma_local *l, uint64_t until_ns)
 {
 	const struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
@@ -104,7 +107,7 @@ static int send_request(const struct wireup_call *call, struct ud_qp *qp)
 	return rdma_device->flush(qp);
 }
 
-/* 1, 0 not yet, -EIO. */
+/* Returns 1, 0 (not yet) or -EIO. */
 static int poll_reply(const struct wireup_call *call, struct ud_qp *qp)
 {
 	struct ud_packet packets[UD_POLL_MAX];
@@ -159,7 +162,7 @@ static int run_on_entry(const struct wireup_call *call, struct wireup_qp_entry *
 								      : remaining_ms(call));
 		wait_ms *= 2;
 	}
-	/* The device has gone, or was reset: the next one finds what there is then. */
+	/* The device has gone or was reset: the next call opens it anew. */
 	if (rc == -EIO) {
 		rdma_device->close(entry->qp);
 		entry->qp = NULL;

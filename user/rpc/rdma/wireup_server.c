@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who comes by the wireup. Read from the bottom: wireup_handle_ack, when it has heard; wireup_handle_request -> grant_request ->
- * open_conn. And what those who wait have in common, at the top.
+ * Server side of the wireup: wireup_handle_request -> grant_request -> open_conn, and
+ * wireup_handle_ack; before them, functions for all pending connections.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ void rc_pending_drop(struct rc_listener *l, struct rc_pending *p)
 {
 	(void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, p->conn->base.fd, NULL);
 	l->base.unaccepted -= !p->conn->base.resumes;
-	/* Who came by the wireup has not been heard there: nothing is wireup to whoever that is. */
+	/* The client may be an impostor until it is heard: send nothing. */
 	if (p->by_wireup)
 		p->conn->bye = RC_BYE_DONE;
 	rc_conn_close(&p->conn->base);
@@ -68,7 +68,7 @@ void rc_listener_open_wireup(struct rc_listener *l, const struct rdma_cm_id *id)
 	l->wireup_device = l->wireup.qp ? id->verbs : NULL;
 }
 
-/* Of one dialer's queue qp there is one connection, however often it says HELLO. */
+/* A repeated request replaces the pending connection of the first. */
 static void drop_repeated(struct rc_listener *l, const struct wireup_request *h)
 {
 	for (struct rc_pending *p = l->pending; p < l->pending + RC_PENDING_MAX; p++) {
@@ -79,7 +79,7 @@ static void drop_repeated(struct rc_listener *l, const struct wireup_request *h)
 	}
 }
 
-/* 0, and all that is wireup of it in p->wireup but the proof, or -errno. */
+/* Makes the connection, and fills in the reply except its proof. Returns 0 or -errno. */
 static int open_conn(struct rc_listener *l, struct rc_pending *p, struct rc_peer *peer,
 		     struct rc_ring_sizes *g)
 {
@@ -182,7 +182,7 @@ int wireup_handle_ack(struct rc_listener *l, struct rc_pending *p)
 
 	if (!wireup_verify(&l->psk, &p->wireup, WIREUP_ACK, conn->keys[1].proof))
 		return -EACCES;
-	/* What HELLO has proven, and not what its message says besides. */
+	/* These values are proven by the request, not by the keys message. */
 	conn->peer_bulk = h->bulk;
 	conn->peer_rkey = h->rkey;
 	service_thread_refill();
