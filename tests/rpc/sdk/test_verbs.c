@@ -72,17 +72,17 @@ TEST(a_key_file_is_its_owners_alone)
 	ck_assert_ptr_nonnull(strstr(err.text, "16 to 1024"));
 	write_key("0123456789abcdef\n", 17, 0644);
 	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), -1);
-	ck_assert_ptr_nonnull(strstr(err.text, "others may not read"));
+	ck_assert_ptr_nonnull(strstr(err.text, "others cannot read"));
 	for (unsigned i = 0; i < SL_ARRAY_LEN(writable); i++) {
 		write_key("0123456789abcdef\n", 17, writable[i]);
 		ck_assert_int_eq(sl_psk_read(&s, key_path, &err), -1);
-		ck_assert_ptr_nonnull(strstr(err.text, "the group may not write"));
+		ck_assert_ptr_nonnull(strstr(err.text, "the group cannot write"));
 	}
 	write_key("0123456789abcdef\n", 17, 0640);
 	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), 0);
 	ck_assert_int_eq(chown(key_path, 1234, 0), 0);
 	ck_assert_int_eq(sl_psk_read(&s, key_path, &err), -1);
-	ck_assert_ptr_nonnull(strstr(err.text, "root's or our own"));
+	ck_assert_ptr_nonnull(strstr(err.text, "of root or this user"));
 	ck_assert_int_eq(sl_psk_read(&s, "/tmp", &err), -1);
 	ck_assert_int_eq(sl_psk_read(&s, "/nonexistent/key", &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "/nonexistent/key"));
