@@ -67,8 +67,8 @@ void sl_controller_begin(struct sl_controller *c, unsigned backend)
 /* --- input: operator, arrivals, round trips, batches --- */
 
 /* Collects figures of some backends, before they are planned. */
-static void survey(const struct sl_controller *c, uint32_t from, uint32_t to,
-		   struct sl_controller_summary *sum)
+static void sum_up_backends(const struct sl_controller *c, uint32_t from, uint32_t to,
+			    struct sl_controller_summary *sum)
 {
 	for (uint32_t i = from; i < to; i++) {
 		const struct sl_controller_backend *be = &c->backends[i];
@@ -170,7 +170,7 @@ static void plan_turn(struct sl_controller *c)
 		c->round = (struct sl_controller_summary){0};
 		c->learnt = false;
 	}
-	survey(c, from, to, &c->round);
+	sum_up_backends(c, from, to, &c->round);
 	if (!from && last)
 		c->summary = c->round;
 	set_bound(c);
@@ -200,7 +200,7 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 		if (c->room <= SL_BATCH_FEW) {
 			struct sl_controller_summary now = {0};
 
-			survey(c, 0, c->room, &now);
+			sum_up_backends(c, 0, c->room, &now);
 			c->summary.known = now.known;
 			c->summary.fastest_ns = now.fastest_ns;
 			c->summary.fastest_dev_ns = now.fastest_dev_ns;
@@ -231,7 +231,8 @@ static void update_shed_level(struct sl_controller *c, uint64_t overload, uint64
 		c->shed_level = 0;
 }
 
-static void publish(struct sl_controller *c, const struct sl_controller_counts *n, uint64_t now_ns)
+static void publish_live(struct sl_controller *c, const struct sl_controller_counts *n,
+			 uint64_t now_ns)
 {
 	const struct sl_controller_summary *sum = &c->summary;
 	double known = sum->known ? sum->known : 1;
@@ -301,7 +302,7 @@ void sl_controller_tick(struct sl_controller *c, const struct sl_controller_coun
 	c->last_overload = n->overload;
 	c->last_ns = now_ns;
 	plan_turn(c);
-	publish(c, n, now_ns);
+	publish_live(c, n, now_ns);
 }
 
 double sl_controller_rate(const struct sl_controller *c)

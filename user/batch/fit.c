@@ -53,32 +53,34 @@ void sl_fit_reset(struct sl_fit *f)
 	memset(f->curve, 0, (f->max_size + 1) * sizeof(*f->curve));
 }
 
-static double line(const struct sl_fit *f, uint32_t b)
+static double line_time(const struct sl_fit *f, uint32_t b)
 {
 	return f->alpha_ns + f->beta_ns * b;
 }
 
 /* Returns how far the residual of one size applies to others. */
-static uint32_t reach(uint32_t b)
+static uint32_t residual_reach(uint32_t b)
 {
 	return b / 8 > 2 ? b / 8 : 2;
 }
 
-static double fade(double residual_ns, uint32_t from, uint32_t to)
+static double faded_residual(double residual_ns, uint32_t from, uint32_t to)
 {
 	uint32_t far = from < to ? to - from : from - to;
 
-	return far < reach(from) ? residual_ns * (1 - (double)far / reach(from)) : 0;
+	return far < residual_reach(from) ? residual_ns * (1 - (double)far / residual_reach(from))
+					  : 0;
 }
 
 /* Interpolates the residual at b between the nearest sizes seen; 0 stands for none. */
-static double between(const struct sl_fit *f, uint32_t lower, uint32_t b, uint32_t upper)
+static double residual_between(const struct sl_fit *f, uint32_t lower, uint32_t b, uint32_t upper)
 {
 	double low = f->sizes[lower].residual_ns, high = f->sizes[upper].residual_ns;
 
-	if (lower && upper && upper - lower <= 2 * reach(b))
+	if (lower && upper && upper - lower <= 2 * residual_reach(b))
 		return low + (high - low) * (b - lower) / (upper - lower);
-	return (lower ? fade(low, lower, b) : 0) + (upper ? fade(high, upper, b) : 0);
+	return (lower ? faded_residual(low, lower, b) : 0) +
+	       (upper ? faded_residual(high, upper, b) : 0);
 }
 
 static uint32_t next_seen(const struct sl_fit *f, uint32_t b)
@@ -96,11 +98,11 @@ void sl_fit_refresh(struct sl_fit *f)
 
 	for (uint32_t b = 1; b <= f->max_size; b++) {
 		const struct sl_fit_size *s = &f->sizes[b];
-		double t = line(f, b), around, around_weight;
+		double t = line_time(f, b), around, around_weight;
 
 		if (upper && upper <= b)
 			upper = next_seen(f, b);
-		around = between(f, lower, b, upper);
+		around = residual_between(f, lower, b, upper);
 		/* Neighbours weigh less, the more samples a size has. */
 		around_weight = (double)(SIZE_SAMPLES_MAX - s->samples) / NEIGHBOURS;
 		t += ((double)s->residual_ns * s->samples + around * around_weight) /
@@ -139,7 +141,7 @@ uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t m
  * Residuals scale with the line. A pause met at a rare size must not be scaled by the ratio of two
  * pauses: it would become minutes.
  */
-static double scaled(double residual_ns, double ratio, double line_ns)
+static double scaled_residual(double residual_ns, double ratio, double line_ns)
 {
 	double most = fmax(fabs(residual_ns), line_ns);
 
@@ -147,7 +149,7 @@ static double scaled(double residual_ns, double ratio, double line_ns)
 }
 
 /* Scales the curve: the backend is faster or slower as a whole. The rest is learnt soon. */
-static void change(struct sl_fit *f)
+static void scale_curve(struct sl_fit *f)
 {
 	double ratio = f->off_sum / f->off_expected;
 
@@ -158,7 +160,7 @@ static void change(struct sl_fit *f)
 	for (uint32_t i = 0; i <= f->max_size; i++) {
 		struct sl_fit_size *s = &f->sizes[i];
 
-		s->residual_ns = (float)scaled(s->residual_ns, ratio, line(f, i));
+		s->residual_ns = (float)scaled_residual(s->residual_ns, ratio, line_time(f, i));
 		if (s->samples > SIZE_SAMPLES_AFTER_CHANGE)
 			s->samples = SIZE_SAMPLES_AFTER_CHANGE;
 	}
@@ -171,19 +173,19 @@ static void change(struct sl_fit *f)
  * Returns the present estimate. The curve may be older, but is better for sizes with hardly any
  * samples.
  */
-static double expect(const struct sl_fit *f, uint32_t b)
+static double expected_time(const struct sl_fit *f, uint32_t b)
 {
 	const struct sl_fit_size *s = &f->sizes[b <= f->max_size ? b : 0];
 
 	if (b > f->max_size)
-		return line(f, b);
-	return s->samples >= ENOUGH ? line(f, b) + s->residual_ns : sl_fit_time(f, b);
+		return line_time(f, b);
+	return s->samples >= ENOUGH ? line_time(f, b) + s->residual_ns : sl_fit_time(f, b);
 }
 
 /* Returns t, or the nearest plausible value. */
-static double clip(struct sl_fit *f, uint32_t b, double t)
+static double clip_sample(struct sl_fit *f, uint32_t b, double t)
 {
-	double expected = expect(f, b), off = t - expected;
+	double expected = expected_time(f, b), off = t - expected;
 	double limit = fmax(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
 
 	/*
@@ -207,10 +209,10 @@ static double clip(struct sl_fit *f, uint32_t b, double t)
 	 * A residual below the line may be from another time: the difference can be near 0, and its
 	 * ratio arbitrary.
 	 */
-	f->off_expected += fmax(1, fmax(expected, LEAST_SHARE * line(f, b)));
+	f->off_expected += fmax(1, fmax(expected, LEAST_SHARE * line_time(f, b)));
 	if (abs(f->streak) < (fast ? STREAK_FAST : STREAK_CHANGE))
 		return fmax(1, expected + copysign(fmin(limit, fabs(off)), off));
-	change(f);
+	scale_curve(f);
 	return t;
 }
 
@@ -254,10 +256,10 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 		f->largest = b < f->max_size ? b : f->max_size;
 		sl_fit_refresh(f);
 	} else {
-		t = clip(f, b, t);
+		t = clip_sample(f, b, t);
 	}
 	f->batches += f->batches < MANY;
-	off = fabs(t - expect(f, b));
+	off = fabs(t - expected_time(f, b));
 	f->dev_ns += fmax(DEV_GAIN, 1.0 / (f->samples + 1)) * (off - f->dev_ns);
 	update_line(f, b, t);
 	if (b <= f->max_size) {
@@ -265,7 +267,7 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 
 		if (s->samples < SIZE_SAMPLES_MAX)
 			s->samples++;
-		s->residual_ns += (float)((t - line(f, b) - s->residual_ns) / s->samples);
+		s->residual_ns += (float)((t - line_time(f, b) - s->residual_ns) / s->samples);
 	}
 	if (b > f->largest)
 		f->largest = b < f->max_size ? b : f->max_size;

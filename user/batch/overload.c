@@ -16,19 +16,19 @@ enum {
 	ROWS_MOST = 8, /* between trials */
 };
 
-static double since(const struct sl_overload_mark *m, uint64_t now_ns)
+static double elapsed_ns(const struct sl_overload_mark *m, uint64_t now_ns)
 {
 	return (double)(now_ns - m->at_ns);
 }
 
-static double arrived(const struct sl_overload *o, const struct sl_overload_input *in)
+static double arrivals_in_row(const struct sl_overload *o, const struct sl_overload_input *in)
 {
 	return (double)(in->arrivals - o->row.arrivals);
 }
 
 static bool demand_exceeds(const struct sl_overload *o, const struct sl_overload_input *in)
 {
-	double n = arrived(o, in);
+	double n = arrivals_in_row(o, in);
 
 	return o->could > 0 && n > EXCESS * o->could + CHANCE * sqrt(n);
 }
@@ -87,7 +87,7 @@ static void watch_lateness(struct sl_overload *o, const struct sl_overload_input
 		double served = (double)(in->served - o->row.served);
 
 		if (!o->drained && in->queued >= o->row.queued && in->served > o->row.served)
-			begin_overload(o, served / since(&o->row, now_ns), in, now_ns);
+			begin_overload(o, served / elapsed_ns(&o->row, now_ns), in, now_ns);
 		begin_row(o, in, now_ns);
 		o->windows = 1;
 	}
@@ -96,28 +96,28 @@ static void watch_lateness(struct sl_overload *o, const struct sl_overload_input
 static void watch_end(struct sl_overload *o, const struct sl_overload_input *in, double window_ns,
 		      uint64_t now_ns)
 {
-	if (since(&o->row, now_ns) < ROW * window_ns)
+	if (elapsed_ns(&o->row, now_ns) < ROW * window_ns)
 		return;
-	if (arrived(o, in) <= o->could) {
+	if (arrivals_in_row(o, in) <= o->could) {
 		o->on = false;
 		o->window_ns = 0;
 	} else if (++o->rows >= o->rows_to_trial) {
 		o->on = false;
 		o->trial = true;
-		o->before = arrived(o, in) / since(&o->row, now_ns);
+		o->before = arrivals_in_row(o, in) / elapsed_ns(&o->row, now_ns);
 	}
 	begin_row(o, in, now_ns);
 }
 
 static void watch_trial(struct sl_overload *o, const struct sl_overload_input *in, uint64_t now_ns)
 {
-	double expected = o->before * since(&o->row, now_ns);
+	double expected = o->before * elapsed_ns(&o->row, now_ns);
 
-	if (since(&o->row, now_ns) < in->bound_ns)
+	if (elapsed_ns(&o->row, now_ns) < in->bound_ns)
 		return;
 	o->trial = false;
 	o->relapse = true;
-	o->on = arrived(o, in) > FEWER * expected - CHANCE * sqrt(expected);
+	o->on = arrivals_in_row(o, in) > FEWER * expected - CHANCE * sqrt(expected);
 	o->window_ns = 0;
 	o->rows = 0;
 	if (o->rows_to_trial < ROWS_MOST)

@@ -19,7 +19,7 @@ static double slack(const struct sl_controller *c, const struct sl_controller_ba
 	return c->bound_ns - c->rtt_ns - sl_controller_margin(c, be, overload);
 }
 
-static uint32_t explored(const struct sl_controller *c, const struct sl_controller_backend *be)
+static uint32_t explored_size(const struct sl_controller *c, const struct sl_controller_backend *be)
 {
 	uint32_t most = be->fit.largest * GROWTH;
 
@@ -32,7 +32,7 @@ static uint32_t cap(const struct sl_controller *c, const struct sl_controller_ba
 {
 	const struct sl_fit *f = &be->fit;
 	double budget = slack(c, be, false);
-	uint32_t b = explored(c, be), others = (uint32_t)(be->others + 0.5);
+	uint32_t b = explored_size(c, be), others = (uint32_t)(be->others + 0.5);
 
 	while (b > 1) {
 		double t = sl_fit_time(f, b), wait = t;
@@ -62,12 +62,12 @@ static struct sl_plan plan(const struct sl_controller *c, const struct sl_contro
 	if (spare > 0 && rate * fixed < spare * p.cap)
 		p.low = (uint32_t)fmax(1, ceil(rate * fixed / spare));
 	p.most = p.cap;
-	p.catch_up = explored(c, be);
+	p.catch_up = explored_size(c, be);
 	p.hold_below = p.cap;
 	p.hold_ns = fmax(0, eta * (slack(c, be, false) - be->fit.alpha_ns));
 	p.hold_each_ns = eta * be->fit.beta_ns;
 	if (rate * sl_controller_time(be, p.cap) > OVERLOAD * p.cap) {
-		p.most = explored(c, be);
+		p.most = explored_size(c, be);
 		p.overload = true;
 	}
 	return p;

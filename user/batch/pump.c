@@ -118,7 +118,8 @@ static bool is_hopeless(const struct sl_batcher *b, const struct sl_batch_item *
 }
 
 /* Returns the most efficient size up to n. */
-static uint32_t worthwhile(const struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n)
+static uint32_t efficient_size(const struct sl_batcher *b, unsigned lane, unsigned backend,
+			       uint32_t n)
 {
 	uint32_t low = b->controller.backends[backend].plans[lane].low;
 
@@ -146,7 +147,7 @@ static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigne
 	if (limit != UINT64_MAX)
 		most = sl_controller_within(&b->controller.backends[backend],
 					    (double)limit - start_ns, most);
-	return worthwhile(b, lane, backend, most);
+	return efficient_size(b, lane, backend, most);
 }
 
 /* Returns the size with which the first item of the lane is ready in time. 0: it is refused. */
@@ -164,7 +165,7 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
 	n = sl_controller_within(&b->controller.backends[backend], (double)by - start, want);
 	if (n < want && (n < low || want > sl_expect_cap(b, backend, lane)))
 		return size_for_late(b, lane, backend, start);
-	return worthwhile(b, lane, backend, n);
+	return efficient_size(b, lane, backend, n);
 }
 
 /* Returns until when a batch of this lane may wait for more; 0: not at all. */

@@ -6,14 +6,14 @@
 
 enum { BUCKETS_MIN = 64 };
 
-static bool before(const struct sl_batch_item *a, const struct sl_batch_item *b)
+static bool is_before(const struct sl_batch_item *a, const struct sl_batch_item *b)
 {
 	if (a->due_ns != b->due_ns)
 		return a->due_ns < b->due_ns;
 	return a->queued_ns < b->queued_ns;
 }
 
-static void place(struct sl_lane *l, struct sl_batch_item *item, uint32_t at)
+static void place_item(struct sl_lane *l, struct sl_batch_item *item, uint32_t at)
 {
 	l->heap[at] = item;
 	item->heap_pos = at;
@@ -21,11 +21,11 @@ static void place(struct sl_lane *l, struct sl_batch_item *item, uint32_t at)
 
 static void sift_up(struct sl_lane *l, struct sl_batch_item *item, uint32_t at)
 {
-	while (at && before(item, l->heap[(at - 1) / 2])) {
-		place(l, l->heap[(at - 1) / 2], at);
+	while (at && is_before(item, l->heap[(at - 1) / 2])) {
+		place_item(l, l->heap[(at - 1) / 2], at);
 		at = (at - 1) / 2;
 	}
-	place(l, item, at);
+	place_item(l, item, at);
 }
 
 static void sift_down(struct sl_lane *l, struct sl_batch_item *item, uint32_t at)
@@ -35,14 +35,14 @@ static void sift_down(struct sl_lane *l, struct sl_batch_item *item, uint32_t at
 
 		if (child >= l->len)
 			break;
-		if (child + 1 < l->len && before(l->heap[child + 1], l->heap[child]))
+		if (child + 1 < l->len && is_before(l->heap[child + 1], l->heap[child]))
 			child++;
-		if (!before(l->heap[child], item))
+		if (!is_before(l->heap[child], item))
 			break;
-		place(l, l->heap[child], at);
+		place_item(l, l->heap[child], at);
 		at = child;
 	}
-	place(l, item, at);
+	place_item(l, item, at);
 }
 
 int sl_queue_init(struct sl_batch_queue *q, uint32_t cap, uint32_t salt)
@@ -166,7 +166,7 @@ void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 	uint32_t at = item->heap_pos;
 
 	/* The last element of the heap takes the free place and sinks or rises. */
-	if (last != item && at && before(last, l->heap[(at - 1) / 2]))
+	if (last != item && at && is_before(last, l->heap[(at - 1) / 2]))
 		sift_up(l, last, at);
 	else if (last != item)
 		sift_down(l, last, at);
