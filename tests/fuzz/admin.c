@@ -92,7 +92,7 @@ static void accept_conn(int fd, bool local, const uint8_t *bytes, size_t len)
 
 	must(head != NULL);
 	memcpy(head, bytes, head_len);
-	enter(admin, fd, local, head, head_len);
+	hand_to_server(admin, fd, local, head, head_len);
 	free(head);
 }
 
