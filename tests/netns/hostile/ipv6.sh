@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # volume: first
-# Attacks for 20 seconds over IPv6, some at once from an address each, with the latency of somebody who does no harm.
-# hostile/neighbours has some of them, over both families, for seconds.
+# Runs attacks over IPv6 for 20 seconds, several at once, each from its own address, and measures
+# the latency of a well-behaved client. hostile/neighbours runs some of them over both families.
 . "$(dirname "$0")/neighbours.sh"
 
 hostile_arena
