@@ -40,10 +40,11 @@ check() {
 
 # programs TEXT COMMAND: prints what it says, and adds up its lines of counts.
 programs() {
-	local p f start=$SECONDS
+	local p f status start=$SECONDS
 	in_chroot "$2" 2>&1 | tee "$log" | grep -vE '^  (CC|AR|LD|BPF) '
+	status=${PIPESTATUS[0]}
 	read -r p f < <(sed -nE 's/^.*: ([0-9]+) passed, ([0-9]+) failed, .* skipped$/\1 \2/p' "$log" |
-		awk '{ p += $1; f += $2; n++ } END { print p + 0, n ? f : 1 }')
+		awk -v status="$status" '{ p += $1; f += $2 } END { print p + 0, f ? f : status != 0 }')
 	echo "$1: $p passed, $f failed, $((SECONDS - start)) s"
 	passed=$((passed + p)) failed=$((failed + f))
 }
