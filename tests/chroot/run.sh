@@ -44,7 +44,7 @@ programs() {
 	in_chroot "$2" 2>&1 | tee "$log" | grep -vE '^  (CC|AR|LD|BPF) '
 	status=${PIPESTATUS[0]}
 	read -r p f < <(sed -nE 's/^.*: ([0-9]+) passed, ([0-9]+) failed, .* skipped$/\1 \2/p' "$log" |
-		awk -v status="$status" '{ p += $1; f += $2 } END { print p + 0, f ? f : status != 0 }')
+		awk -v status="$status" '{ p += $1; f += $2; n++ } END { print p + 0, f ? f : status != 0 || !n }')
 	echo "$1: $p passed, $f failed, $((SECONDS - start)) s"
 	passed=$((passed + p)) failed=$((failed + f))
 }
