@@ -29,12 +29,12 @@ def config():
     for s, backends in SETS.items():
         for p, how in POLICIES.items():
             ends = " ".join(f'backend b{i} {{ endpoint = "shm://{E["D"]}/{b}.sock" }}' for i, b in enumerate(backends))
-            print(f"pool {s}_{p} {{ batch {{ bound = {E['BOUND_US']}us max_size = 128 {how} }} {ends} }}")
+            print(f"pool {s}_{p} {{ batch {{ max_latency = {E['BOUND_US']}us max_size = 128 {how} }} {ends} }}")
             print(f'route "/{s}_{p}" {{ pool = {s}_{p} deadline = {E["BOUND_US"]}us }}')
-        print(f"pool {s}_closed {{ batch {{ bound = 10s policy = fixed size = 64 max_size = 128 }} {ends} }}")
+        print(f"pool {s}_closed {{ batch {{ max_latency = 10s policy = fixed size = 64 max_size = 128 }} {ends} }}")
         print(f'route "/{s}_closed" {{ pool = {s}_closed }}')
     # One request at a time, however long it takes: what batching is to be compared with.
-    print(f"pool unbatched {{ batch {{ bound = 10s policy = fixed size = 1 }} {ends} }}")
+    print(f"pool unbatched {{ batch {{ max_latency = 10s policy = fixed size = 1 }} {ends} }}")
     print('route "/unbatched" { pool = unbatched }')
 
 

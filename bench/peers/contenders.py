@@ -150,7 +150,7 @@ class Sluice(Contender):
                                           f"shm://{self.arena.dir}/echo.sock")
         self.arena.wait_until((self.arena.dir / "echo.sock").exists, self.backend)
         conf = self.write(self.template, "sluice", CPU=GATEWAY_CPU,
-                          BATCH=f"batch {{ bound = {self.bound} }}" if self.bound else "", **self.values)
+                          BATCH=f"batch {{ max_latency = {self.bound} }}" if self.bound else "", **self.values)
         out = self.arena.dir / "sluice.out"
         out.unlink(missing_ok=True)
         self.gateway = self.spawn("sluice", GATEWAY_CPU, self.build / "sluice", "run", "-c", conf)

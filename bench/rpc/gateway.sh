@@ -49,8 +49,8 @@ interface "$G" { }
 workers { cpus = {0} }
 listener web { address = "10.99.0.1" port = 8080 }
 admin { port = 0 socket = none }
-pool classes { batch { bound = $bound } backend a { endpoint = "$classes" $key_line } }
-pool alike { batch { bound = $bound } backend a { endpoint = "$alike" $key_line } }
+pool classes { batch { max_latency = $bound } backend a { endpoint = "$classes" $key_line } }
+pool alike { batch { max_latency = $bound } backend a { endpoint = "$alike" $key_line } }
 route "/classes/urgent" { pool = classes priority = latency max_body = 16M }
 route "/classes/bulk" { pool = classes priority = bulk max_body = 16M }
 route "/alike/urgent" { pool = alike priority = bulk max_body = 16M }

@@ -59,7 +59,8 @@ route "/upcall" { pool = left stream = yes }
 route "/server" { pool = left_server stream = yes }
 route "/sluice.demo.Echo/" { pool = echo stream = yes }
 limits { max_connections = 32768 max_exchanges = 32768 address_connections = 1 address_exchanges = 1 address_reading = 1
-	address_frames = 1 frame_memory = 256m max_per_address = 0 }
+	address_frames = 1 }
+memory { frames = 256m }
 CONF
 "${gw[@]}" 1 "$programs/sse" serve 0.0.0.0 8000 & pids+=($!)
 "${gw[@]}" 1 "$programs/calls" serve 127.0.0.1 50051 & pids+=($!)

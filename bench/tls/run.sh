@@ -37,9 +37,9 @@ workers { cpus = {0} }
 listener safe { address = "$V4" port = 8443 tls { certificate = {"$D/a.pem"} key = {"$D/a.key"} } }
 listener rsa { address = "$V4" port = 8444 tls { certificate = {"$D/rsa.pem"} key = {"$D/rsa.key"} } }
 listener plain { address = "$V4" port = 8080 }
-pool lend { batch { bound = 10s } backend a { endpoint = "shm://$D/lend.sock" } }
+pool lend { batch { max_latency = 10s } backend a { endpoint = "shm://$D/lend.sock" } }
 route "/mib" { pool = lend }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 limits { max_connections = $((IDLE + 10000)) address_connections = 1 idle_timeout = 3600s }
 EOC
 cat >"$D/nginx.conf" <<EOC

@@ -116,7 +116,8 @@ static void write_config(struct runner *r, const char *drain)
 	f = fopen(r->file, "w");
 	ck_assert_ptr_nonnull(f);
 	fprintf(f, config_text, drain, socket_path, admin_keys);
-	fprintf(f, "interface lo { } listener a { port = 1 } route / { reply = 200 }\n");
+	fprintf(f,
+		"interface lo { } listener a { port = 1 } route / { respond { status = 200 } }\n");
 	fclose(f);
 }
 

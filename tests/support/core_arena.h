@@ -132,8 +132,8 @@ static inline void start(const char *limits)
 	body[sizeof(body) - 1] = 0;
 	snprintf(text, sizeof(text),
 		 "limits { %s }\npool p { backend a { endpoint = \"shm:///p\" } }\n"
-		 "route /pool { pool = p }\nroute / { reply = 200 body = \"hello\\n\" }\n"
-		 "route /long { reply = 200 body = \"%s\" }\n",
+		 "route /pool { pool = p }\nroute / { respond { body = \"hello\\n\" } }\n"
+		 "route /long { respond { body = \"%s\" } }\n",
 		 limits, body);
 	cfg = sl_config_parse(text, "t.conf", &err);
 	ck_assert_msg(cfg != NULL, "%s", err.text);

@@ -511,12 +511,12 @@ static inline void bed_post_request(unsigned i, const char *path, uint8_t fill, 
 
 static const char bed_config[] =
 	"limits { max_connections = 64 max_exchanges = 64 max_half_open = 64 }\n"
-	"pool echo { batch { bound = 10s max_size = 16 } backend a { endpoint = \"shm:///a\" }"
+	"pool echo { batch { max_latency = 10s max_size = 16 } backend a { endpoint = \"shm:///a\" }"
 	" backend b { endpoint = \"shm:///b\" } }\n"
-	"pool other { batch { bound = 10s max_size = 16 } backend o { endpoint = \"shm:///o\" } }\n"
+	"pool other { batch { max_latency = 10s max_size = 16 } backend o { endpoint = \"shm:///o\" } }\n"
 	"route \"/e\" { pool = echo idempotent = yes }\n"
 	"route \"/o\" { pool = other datagram_service = 7 }\n"
-	"route \"/z\" { reply = 410 body = \"it was here\\n\" }\n";
+	"route \"/z\" { respond { status = 410 body = \"it was here\\n\" } }\n";
 
 static inline void bed_begin(void)
 {

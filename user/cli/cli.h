@@ -53,7 +53,7 @@ struct cli_options {
 	const char *interface; /* --interface NAME */
 	const char *interval;  /* --interval DURATION */
 	const char *count;     /* --count N */
-	bool json, roff, keep, maps, defaults, wait, no_supervise, offline, has_interface;
+	bool json, roff, keep, maps, defaults, wait, no_supervise, offline, has_interface, fix;
 };
 
 /*
@@ -61,7 +61,7 @@ struct cli_options {
  * Returns -1 after a line on stderr. `allowed` has a letter for each option of this command:
  *   c config     a admin   j json     k keep         m maps       d defaults   f interface
  *   i interval   n count   o offline  r roff         w wait       u no-supervise
- *   g has-interface
+ *   g has-interface         x fix
  */
 int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o);
 /* The same for commands without arguments. Returns false after a line on stderr. */

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/reference.h"
 #include "config/config.h"
+#include "config/fix.h"
 #include "front/tls/server.h"
 
 static void add_warning(void *arg, const char *line)
@@ -37,6 +38,32 @@ static int check_interface(const char *file)
 	return CLI_FAILED;
 }
 
+/* Prints the text of a file with today's names of keys. */
+static int print_fixed(const char *file)
+{
+	struct sl_err err = SL_ERR(600);
+	struct sl_strbuf out;
+	int rc;
+
+	sl_strbuf_grow(&out, 2 * SL_CFG_FILE_MAX);
+	rc = sl_config_fix_file(file, &out, &err);
+	if (rc)
+		fprintf(stderr, "%s\n", err.text);
+	else
+		fwrite(out.ptr, 1, out.len, stdout);
+	sl_strbuf_fini(&out);
+	return rc ? CLI_FAILED : CLI_OK;
+}
+
+/* Prints "FILE:LINE: warning: text" for a line "FILE:LINE: text". */
+static void print_warning(const char *line)
+{
+	const char *text = strstr(line, ": ");
+	int place = text ? (int)(text - line) + 2 : 0;
+
+	printf("%.*swarning: %s\n", place, line, line + place);
+}
+
 int cli_check(int argc, char **argv)
 {
 	json_t *warnings;
@@ -46,7 +73,7 @@ int cli_check(int argc, char **argv)
 	struct sl_err err = {text, sizeof(text)};
 	bool ok;
 
-	argc = cli_take_options(argc, argv, "cjdog", &o);
+	argc = cli_take_options(argc, argv, "cjdogx", &o);
 	if (argc < 0)
 		return CLI_USAGE;
 	if (o.defaults)
@@ -55,14 +82,18 @@ int cli_check(int argc, char **argv)
 	if (argc > 1 || !o.config)
 		return cli_usage(
 			"check",
-			"found %s; allowed: -c FILE, with --offline or --has-interface, or "
+			"found %s; allowed: -c FILE, with --offline, --fix or --has-interface, or "
 			"--defaults",
 			argc > 1 ? argv[1] : "no configuration");
 	if (o.has_interface)
 		return check_interface(o.config);
+	if (o.fix)
+		return print_fixed(o.config);
 	c = o.offline ? sl_config_load_offline(o.config, &err) : cli_config_load(o.config, &err);
 	ok = c;
 	warnings = json_array();
+	if (ok && o.offline)
+		sl_config_each_former_key(c, add_warning, warnings);
 	if (ok && !o.offline) {
 		sl_config_each_warning(c, add_warning, warnings);
 		sl_tls_each_warning(c, add_warning, warnings);
@@ -80,7 +111,7 @@ int cli_check(int argc, char **argv)
 		size_t i;
 
 		json_array_foreach((json_t *)(uintptr_t)warnings, i, w)
-			printf("warning: %s\n", json_string_value(w));
+			print_warning(json_string_value(w));
 		printf("%s: ok: interfaces %u, workers %u, listeners %u, pools %u, routes %u\n",
 		       o.config, c->interface_cnt, c->worker_cnt, c->listener_cnt, c->pool_cnt,
 		       c->route_cnt);

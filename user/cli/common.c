@@ -109,6 +109,7 @@ int cli_take_options(int argc, char **argv, const char *allowed, struct cli_opti
 		{'j', "-j", "--json", NULL, &o->json},
 		{'k', "-k", "--keep", NULL, &o->keep},
 		{'d', "", "--defaults", NULL, &o->defaults},
+		{'x', "", "--fix", NULL, &o->fix},
 		{'g', "", "--has-interface", NULL, &o->has_interface},
 		{'m', "", "--maps", NULL, &o->maps},
 		{'o', "", "--offline", NULL, &o->offline},

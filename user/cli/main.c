@@ -21,11 +21,13 @@ const struct cli_command cli_commands[] = {
 	 "SIGTERM and SIGINT drain (a second one ends at once), SIGHUP reloads,\n"
 	 "SIGUSR1 opens the access log's file again.\n",
 	 cli_run},
-	{"check", "-c FILE [--offline | --has-interface] | --defaults",
+	{"check", "-c FILE [--offline | --fix | --has-interface] | --defaults",
 	 "check a configuration, and what it asks of this machine",
 	 "  -c, --config FILE    the configuration\n"
 	 "  --offline            the file and what it includes alone, for a pipeline: interfaces,\n"
 	 "                       accounts, keys and the file's owner are not looked at\n"
+	 "  --fix                print the text of the file with the names that keys have now; files\n"
+	 "                       that it includes are fixed one by one\n"
 	 "  --has-interface      only whether there is something to serve: status 1 if the file names\n"
 	 "                       no interface; the unit for systemd then starts nothing\n"
 	 "  --defaults           print all keys with their defaults instead\n"

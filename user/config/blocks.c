@@ -15,7 +15,10 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_BACKEND] = "pool.backend",
 	[CONF_BATCH] = "pool.batch",
 	[CONF_ROUTE] = "route",
+	[CONF_RESPOND] = "route.respond",
 	[CONF_LIMITS] = "limits",
+	[CONF_TCP] = "tcp",
+	[CONF_MEMORY] = "memory",
 	[CONF_ADMIN] = "admin",
 	[CONF_ACCESS_LOG] = "access_log",
 	[CONF_AGENTS] = "agents",
@@ -41,6 +44,8 @@ enum conf_block conf_block_parent(enum conf_block block)
 		return CONF_BLOCK_CNT;
 	if (block == CONF_TLS)
 		return CONF_LISTENER;
+	if (block == CONF_RESPOND)
+		return CONF_ROUTE;
 	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
 }
 

@@ -135,23 +135,26 @@ static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 	if (route->redirect && (route->reply_status < 301 || route->reply_status > 308 ||
 				(route->reply_status > 303 && route->reply_status < 307)))
 		conf_fail(p, route->line, r,
-			  "found redirect with reply = \"%u\"; allowed: 301, 302, 303, 307 or 308",
+			  "found redirect with status = \"%u\"; allowed: 301, 302, 303, 307 or 308",
 			  route->reply_status);
+	if (r->responds && !route->redirect && !route->reply_status)
+		route->reply_status = 200;
 	if (!r->pool == !route->reply_status) {
 		conf_fail(p, route->line, r,
-			  "found route \"%s\" with %s; allowed: one of pool, reply and redirect",
+			  "found route \"%s\" with %s; allowed: one of pool, respond and redirect",
 			  route->prefix,
-			  !r->pool          ? "neither pool nor reply"
+			  !r->pool          ? "neither pool nor respond"
 			  : route->redirect ? "pool and redirect"
-					    : "pool and reply");
+					    : "pool and respond");
 		return;
 	}
 	if (route->reply_body && r->pool)
-		conf_fail(p, route->line, r,
-			  "found route \"%s\" with pool and body; allowed: body with reply",
-			  route->prefix);
+		conf_fail(
+			p, route->line, r,
+			"found route \"%s\" with pool and body; allowed: a body in respond, without pool",
+			route->prefix);
 	if (route->reply_body_len && (route->reply_status == 204 || route->reply_status == 304))
-		conf_fail(p, route->line, r, "found a body for reply = \"%u\"; allowed: none",
+		conf_fail(p, route->line, r, "found a body for status = \"%u\"; allowed: none",
 			  route->reply_status);
 	route->stream = r->pool && route->streams > 0;
 	route->strip_prefix = route->strip != 0;
@@ -412,8 +415,8 @@ static void check_pools(struct conf_parse *p)
 		if ((pool->fair == SL_FAIR_HEADER) != (pool->fair_header != NULL))
 			conf_fail(p, pool->line, pool,
 				  "found pool \"%s\" with %s; allowed: both or none", pool->name,
-				  pool->fair_header ? "fair_header but not fair = header"
-						    : "fair = header but no fair_header");
+				  pool->fair_header ? "fair_header but not fair_by = header"
+						    : "fair_by = header but no fair_header");
 	}
 }
 
@@ -478,7 +481,7 @@ void conf_check(struct conf_parse *p)
 			  "found max_target above max_head; allowed: at most max_head");
 	if (l->max_body > l->frame_memory / 2)
 		conf_fail(p, p->line[CONF_LIMITS], NULL,
-			  "found max_body above half of frame_memory; allowed: at most that");
+			  "found max_body above half of memory.frames; allowed: at most that");
 	check_listeners(p);
 	check_pools(p);
 	check_servers(p);

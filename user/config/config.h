@@ -227,11 +227,12 @@ struct sl_cfg_route {
 };
 
 struct sl_cfg_limits {
-	uint32_t max_connections, max_half_open, max_per_address;
+	uint32_t max_connections, max_half_open;
 	uint32_t max_exchanges;
 	uint32_t max_promoted; /* connections of a worker */
 	/* Shares of a worker that one client address may use, 0..1; 1: no limit. */
-	double address_connections, address_exchanges, address_reading, address_frames;
+	double address_connections; /* from 2 on: a number of connections */
+	double address_exchanges, address_reading, address_frames;
 	uint32_t address_requests; /* per second; 0: no limit */
 	uint64_t frame_memory;     /* per worker: UMEM size */
 	uint64_t reorder_memory;
@@ -327,12 +328,20 @@ struct sl_cfg_segment {
 	struct sl_cfg_location at;
 };
 
+/* A former name of a key that the file uses. */
+struct sl_cfg_former_key {
+	int line;
+	const char *name, *now; /* "limits.keepalive", "tcp.keepalive" */
+};
+
 struct sl_config {
 	const char *file;
 	struct sl_cfg_segment *pieces; /* segments of the file and its included files */
 	uint32_t piece_cnt;
 	const char **sources; /* included files, and "FOLDER/" where patterns look for them */
 	uint32_t source_cnt;
+	struct sl_cfg_former_key *former_keys;
+	uint32_t former_key_cnt;
 	struct sl_cfg_interface *interfaces;
 	uint32_t interface_cnt;
 	uint32_t worker_cnt;
@@ -400,10 +409,13 @@ struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_
 int sl_config_check_system(const struct sl_config *c, struct sl_err *err);
 /*
  * Calls fn with a line for each thing that is allowed, but seldom meant: a listener at an address
- * that this host does not have, a pool that no route leads to.
+ * that this host does not have, a pool that no route leads to, the former name of a key.
  */
+/* `line`: "FILE:LINE: text", without the word warning. */
 typedef void sl_config_warn_fn(void *arg, const char *line);
 void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
+/* The same for former names of keys only, which is part of sl_config_each_warning(). */
+void sl_config_each_former_key(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
 void sl_config_free(struct sl_config *c);
 /* The file and line of a line that a part of the configuration has. */
 struct sl_cfg_location sl_config_location(const struct sl_config *c, int line);

@@ -67,7 +67,6 @@ void sl_config_keep(struct sl_config *into, const struct sl_config *from)
 	into->descriptors = from->descriptors;
 	next->max_connections = now->max_connections;
 	next->max_half_open = now->max_half_open;
-	next->max_per_address = now->max_per_address;
 	next->max_exchanges = now->max_exchanges;
 	next->frame_memory = now->frame_memory;
 	next->reorder_memory = now->reorder_memory;

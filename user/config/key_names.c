@@ -102,6 +102,12 @@ const struct conf_name conf_client_certs[] = {
 	{0},
 };
 
+const struct conf_name conf_congestion[] = {
+	{"cubic", false},
+	{"newreno", true},
+	{0},
+};
+
 const struct conf_name conf_roles[] = {
 	{"read", SL_ADMIN_READ},
 	{"operate", SL_ADMIN_OPERATE},

@@ -75,6 +75,21 @@
 		CONF_LIMITS, false, false, FIELD(struct sl_config, limits.f), name_, &type_,       \
 			__VA_ARGS__                                                                \
 	}
+#define RESPOND(name_, type_, f, ...)                                                              \
+	{                                                                                          \
+		CONF_RESPOND, false, false, FIELD(struct conf_route_ref, f), name_, &type_,        \
+			__VA_ARGS__                                                                \
+	}
+#define TCP(name_, type_, f, ...)                                                                  \
+	{                                                                                          \
+		CONF_TCP, false, false, FIELD(struct sl_config, limits.f), name_, &type_,          \
+			__VA_ARGS__, .restart = true                                               \
+	}
+#define MEMORY(name_, type_, f, ...)                                                               \
+	{                                                                                          \
+		CONF_MEMORY, false, false, FIELD(struct sl_config, limits.f), name_, &type_,       \
+			__VA_ARGS__, .restart = true                                               \
+	}
 #define ADMIN(name_, type_, list_, f, ...)                                                         \
 	{                                                                                          \
 		CONF_ADMIN, list_, false, FIELD(struct sl_config, admin.f), name_, &type_,         \
@@ -100,6 +115,12 @@ const struct conf_key conf_keys[] = {
 		     "without capabilities"),
 	ROOT("log_level", conf_log_level, log_level, .fallback = "info",
 	     .what = "one of err, warn, info, debug", .help = "what is logged"),
+	ROOT("request_path", conf_enum, limits.path, .fallback = "check",
+	     .names = conf_path_policies + 1,
+	     .help = "what happens to paths that servers read in several ways (dot segments, empty "
+		     "segments, %2f, encoded letters). check: passes a path on unchanged where all "
+		     "readings lead to one route; 400 where the decoded path leaves its route or climbs "
+		     "above the root. refuse: 400. normalise: makes a plain path, or 400. raw: no check"),
 	/* Its text replaces the statement before any key is read, include.h. */
 	ROOT_LIST("include", conf_nowhere, file,
 		  .what = "paths, or patterns such as \"conf.d/*.conf\", outside of all blocks",
@@ -139,7 +160,7 @@ const struct conf_key conf_keys[] = {
 	WORKERS("cpus", conf_cpus, true, cpus, 0, 4095,
 		.what = "processors from 0 to 4095, one per worker",
 		.help = "processors the workers are pinned to; none: not pinned"),
-	WORKERS("spin", conf_duration_or_auto, false, spin_ns, 0, 100 * MS, "auto",
+	WORKERS("busy_poll", conf_duration_or_auto, false, spin_ns, 0, 100 * MS, "auto",
 		.help = "how long a worker polls on before it sleeps; auto: as long as waking it "
 			"costs, which is measured at the start, or eight times that for a "
 			"backend's reply, while that is worth it"),
@@ -185,7 +206,7 @@ const struct conf_key conf_keys[] = {
 		    "subject (RFC 2253) and alternative names as sluice-client-subject and "
 		    "sluice-client-san, a comma in a name as %2C; who has a text of more than 256 "
 		    "bytes, or of other than printable ASCII, is refused"),
-	TLS("client", conf_enum, false, client, .fallback = "require", .names = conf_client_certs,
+	TLS("verify_client", conf_enum, false, client, .fallback = "require", .names = conf_client_certs,
 	    .help = "with client_ca: whether a client without a certificate is refused"),
 	TLS("ticket_keys", conf_file, false, ticket_keys, .what = "the absolute path of a file",
 	    .help = "keys of session tickets, 80 random bytes each, of which the first seals; for "
@@ -208,12 +229,12 @@ const struct conf_key conf_keys[] = {
 		     "which they are goes by their names, and changes little when one comes or goes; "
 		     "a worker that is connected with few of its own uses others meanwhile; auto: all "
 		     "of up to 256, of more 256 or as many as leave out none"),
-	POOL("fair", conf_enum, fair, .fallback = "address", .names = conf_fair_keys,
+	POOL("fair_by", conf_enum, fair, .fallback = "address", .names = conf_fair_keys,
 	     .help = "what shares of a full queue go by; datagrams, whose sources nothing proves, "
 		     "have one share together; header: the client chooses whose share it takes, so "
 		     "only where somebody trusted sets that header"),
 	POOL("fair_header", conf_header, fair_header, .what = "the name of a header",
-	     .help = "header that names the client; with fair = header"),
+	     .help = "header that names the client, with fair_by = header"),
 
 	BACKEND("endpoint", conf_backend_endpoint, true, endpoint,
 		.what = ENDPOINTS ", tcp://HOST:PORT, http://HOST:PORT, h2c://HOST:PORT, http+unix:///PATH or h2c+unix:///PATH",
@@ -228,12 +249,12 @@ const struct conf_key conf_keys[] = {
 		.help = "what such a server is asked for (Host, and :authority of HTTP/2), where it "
 			"tells its sites apart by names that clients do not use; none: what the "
 			"client has asked for"),
-	BACKEND("first", conf_endpoint, false, first,
+	BACKEND("bootstrap", conf_endpoint, false, first,
 		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "endpoint of the same backend that is quicker to connect to, such as rdma+ud:// "
 			"beside rdma://: it serves from the first moment on, and the connection goes "
 			"on by the other one, with all that is under way, when it carries enough to be "
-			"worth that (limits.max_promoted), and may come back"),
+			"worth that (limits.max_rc_qps), and may come back"),
 	BACKEND("fallback", conf_endpoint, false, fallback,
 		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "endpoint used while the backend's own cannot be reached, of the same backend; "
@@ -263,15 +284,15 @@ const struct conf_key conf_keys[] = {
 		      "backend is a server"),
 	BATCH("max_size", conf_uint, max_size, 1, SL_RPC_MAX_BATCH, "256",
 	      .help = "no batch is larger"),
-	BATCH("bound", conf_duration, bound_ns, 50 * US, 600 * SEC, "50ms",
+	BATCH("max_latency", conf_duration, bound_ns, 50 * US, 600 * SEC, "50ms",
 	      .help = "adaptive, aimd: latency that 99 of 100 requests must keep"),
-	BATCH("bound_mode", conf_enum, bound_mode, .fallback = "soft", .names = conf_bound_modes,
-	      .help = "soft: a request that will miss the bound is refused only while more comes, "
-		      "for some time, than can be served within it; hard: it always is"),
+	BATCH("on_overload", conf_enum, bound_mode, .fallback = "soft", .names = conf_bound_modes,
+	      .help = "requests that will miss max_latency: soft refuses them only while the load stays "
+		      "above what can be served in time; hard always refuses them"),
 	BATCH("size", conf_uint, size, 1, SL_RPC_MAX_BATCH, "1", .help = "fixed: requests per batch"),
 	BATCH("delay", conf_duration, delay_ns, 0, 10 * SEC, "0",
 	      .help = "fixed: how long a batch may wait to be full"),
-	BATCH("eta", conf_share, eta, .fallback = "0",
+	BATCH("slack_use", conf_share, eta, .fallback = "0",
 	      .help = "adaptive: 0 never waits, 1 spends all slack on larger batches"),
 
 	ROUTE("host", conf_hosts, true, route.hosts,
@@ -292,17 +313,11 @@ const struct conf_key conf_keys[] = {
 		      "prefix may have others, what none of them has gets 405; none: all the rest"),
 	ROUTE("pool", conf_reference, false, pool, .what = "the name of a pool",
 	      .help = "backends that answer"),
-	ROUTE("reply", conf_uint, false, route.reply_status, 200, 599,
-	      .help = "fixed reply with this status, instead of a pool"),
-	ROUTE("body", conf_body, false, route.reply_body, 0, 16384,
-	      .what = "a text of at most 16384 bytes", .help = "body of the fixed reply"),
-	ROUTE("type", conf_string, false, route.reply_type, 1, 128, "text/plain",
-	      .what = "a media type", .help = "content type of the fixed reply"),
 	ROUTE("redirect", conf_redirect, false, route.redirect, 0, 512,
 	      .what = "a text that begins with http:// or https://, with {host} and {path} in it or not",
 	      .help = "where to send the client instead; {host}: the host that it asked for, without "
-		      "port; {path}: the path with its query; status 308 unless reply says 301, 302, "
-		      "303 or 307"),
+		      "port; {path}: the path with its query; status 308, or 301, 302, 303 or "
+		      "307 of respond.status"),
 	ROUTE("deadline", conf_duration, false, route.deadline_ns, 0, 86400 * SEC, "0",
 	      .help = "time a request has unless it says so itself; 0: no end"),
 	ROUTE("deadline_header", conf_header, false, route.deadline_header,
@@ -331,9 +346,9 @@ const struct conf_key conf_keys[] = {
 	      .help = "with stream: who says 100 (Continue) to a client that expects it; backend: one "
 		      "that calls sl_stream_go_on(), or a server; if it answers without, the body is "
 		      "not awaited"),
-	ROUTE("idle", conf_duration, false, route.idle_ns, 0, 86400 * SEC, "300s",
+	ROUTE("stream_idle_timeout", conf_duration, false, route.idle_ns, 0, 86400 * SEC, "300s",
 	      .help = "of streams: longest time without a part in either direction; 0: no end"),
-	ROUTE("max_duration", conf_duration, false, route.max_duration_ns, 0, 30 * 86400 * SEC, "0",
+	ROUTE("stream_timeout", conf_duration, false, route.max_duration_ns, 0, 30 * 86400 * SEC, "0",
 	      .help = "of streams: longest time in all, also if their clients say a later deadline; "
 		      "0: no end"),
 	ROUTE("max_rate", conf_size, false, route.max_rate, 0, 10 * GIB, "0",
@@ -351,9 +366,9 @@ const struct conf_key conf_keys[] = {
 	ROUTE("strip_prefix", conf_enum, false, route.strip, .fallback = "auto", .names = conf_strips,
 	      .help = "the backend sees the path behind the prefix only, but for calls of gRPC, which "
 		      "keep theirs; auto: yes, but not where it is a server"),
-	ROUTE("path", conf_enum, false, route.path, .fallback = "auto", .names = conf_path_policies,
+	ROUTE("request_path", conf_enum, false, route.path, .fallback = "auto", .names = conf_path_policies,
 	      .help = "what becomes of paths that servers read in several ways, where they lead to this "
-		      "route; auto: as limits say"),
+		      "route; auto: as request_path outside of blocks says"),
 	ROUTE("forward_headers", conf_headers, true, route.forward_headers,
 	      .what = "names of headers, none of them hop by hop, or \"*\"",
 	      .help = "request headers that the backend sees, and trailers of streams; \"*\": all of them, in order, with "
@@ -385,23 +400,29 @@ const struct conf_key conf_keys[] = {
 	ROUTE("datagram_service", conf_uint, false, route.datagram_service, 0, 65534, "0",
 	      .help = "number by which datagrams name this route; 0: not reachable by them"),
 
+	RESPOND("status", conf_uint, route.reply_status, 200, 599,
+		.help = "status of a fixed reply, instead of a pool; without it 200. Beside redirect: 301, "
+			"302, 303 or 307"),
+	RESPOND("content_type", conf_string, route.reply_type, 1, 128, "text/plain",
+		.what = "a media type", .help = "content type of the fixed reply"),
+	RESPOND("body", conf_body, route.reply_body, 0, 16384,
+		.what = "a text of at most 16384 bytes", .help = "body of the fixed reply"),
+
 	LIMIT("max_connections", conf_uint, max_connections, 16, 4000000, DEFAULT(MAX_CONNECTIONS),
 	      .restart = true, .help = "connections per worker"),
 	LIMIT("max_half_open", conf_uint, max_half_open, 16, 1000000, DEFAULT(MAX_HALF_OPEN),
 	      .restart = true, .help = "unfinished handshakes per worker, at most a sixteenth of "
 					"max_connections; above it SYN cookies"),
-	LIMIT("max_per_address", conf_uint, max_per_address, 0, 4000000, DEFAULT(MAX_PER_ADDRESS),
-	      .restart = true, .help = "connections of one IPv4 address or IPv6 /64 per worker, from the end of their handshake on; 0: no limit"),
-	LIMIT("address_connections", conf_share, address_connections, .fallback = "0.5",
-	      .help = "share of max_connections that one IPv4 address or IPv6 /64 may have; 1: all, "
-		      "as for a proxy in front"),
+	LIMIT("address_connections", conf_share_or_count, address_connections, 0, 4000000, "0.5",
+	      .help = "connections that one IPv4 address or IPv6 /64 may have in a worker, as a share of "
+		      "max_connections or as a number; 1: no limit, as for a proxy in front"),
 	LIMIT("address_exchanges", conf_share, address_exchanges, .fallback = "0.75",
 	      .help = "share of max_exchanges that one address may have; above it 503"),
 	LIMIT("address_reading", conf_share, address_reading, .fallback = "0.25",
 	      .help = "share of max_exchanges that one address may have in requests whose body is "
 		      "not complete; above it 503"),
 	LIMIT("address_frames", conf_share, address_frames, .fallback = "0.5",
-	      .help = "share of frame_memory that requests and replies of one address may take; above "
+	      .help = "share of memory.frames that requests and replies of one address may take; above "
 		      "it 429, and from three quarters of it on its connections send a little at a "
 		      "time"),
 	LIMIT("address_requests", conf_uint, address_requests, 0, 100000000, "250000",
@@ -410,24 +431,14 @@ const struct conf_key conf_keys[] = {
 		      "from one host"),
 	LIMIT("max_exchanges", conf_uint, max_exchanges, 16, 1000000, DEFAULT(MAX_EXCHANGES),
 	      .restart = true, .help = "requests under way per worker"),
-	LIMIT("max_promoted", conf_uint, max_promoted, 0, 65535, "32",
-	      .help = "connections per worker, of backends with first, that go by their own endpoint; "
-		      "for a further one with enough to do, the one that has had too little for "
-		      "longest, a second at least, goes back to first; 0: all stay there"),
-	LIMIT("frame_memory", conf_size, frame_memory, 4 * MIB, 64 * GIB, "128m",
-	      .restart = true, .help = "memory for packets and bodies per worker"),
-	LIMIT("reorder_memory", conf_size, reorder_memory, 0, 64 * GIB, "8m",
-	      .restart = true, .help = "of it, for TCP bytes behind a hole, all connections of a worker together"),
+	LIMIT("max_rc_qps", conf_uint, max_promoted, 0, 65535, "32",
+	      .help = "RDMA connections (RC queue pairs) of each worker to backends with a bootstrap "
+		      "endpoint. A busy connection takes the place of one that has had little traffic "
+		      "for at least a second, which goes back to bootstrap. 0: all stay there"),
 	LIMIT("max_head", conf_size, max_head, 512, 64 * KIB, DEFAULT(MAX_HEAD_KIB) "k",
 	      .restart = true, .help = "request line and headers; above it 431"),
 	LIMIT("max_target", conf_size, max_target, 64, SL_CFG_TARGET_MAX, DEFAULT(MAX_TARGET_KIB) "k",
 	      .help = "request line; above it 414"),
-	LIMIT("path", conf_enum, path, .fallback = "check", .names = conf_path_policies + 1,
-	      .help = "what becomes of paths that servers read in several ways (dot segments, empty "
-		      "ones, %2f, letters that are encoded). check: they are passed on as they were "
-		      "sent where all readings lead to one route, and get 400 where decoded and "
-		      "resolved they leave it or climb above the root; refuse: 400; normalise: a "
-		      "plain path is made of them, or 400; raw: they are passed on unchecked"),
 	LIMIT("max_headers", conf_uint, max_headers, 8, SL_MAX_HEADERS_LIMIT, DEFAULT(MAX_HEADERS),
 	      .help = "header fields of a request; above it 431"),
 	LIMIT("max_pipeline", conf_uint, max_pipeline, 1, 1024, DEFAULT(MAX_PIPELINE),
@@ -452,13 +463,21 @@ const struct conf_key conf_keys[] = {
 		      "send_rate"),
 	LIMIT("send_rate", conf_size, send_rate, 0, GIB, "500",
 	      .help = "bytes a second that a reply must be taken with in the long run; 0: any"),
-	LIMIT("keepalive", conf_duration, keepalive_ns, 0, 86400 * SEC, DEFAULT(KEEPALIVE_S) "s",
-	      .restart = true, .help = "idle time before TCP keep-alive probes; 0: none"),
 	LIMIT("drain_timeout", conf_duration, drain_timeout_ns, 0, 3600 * SEC, "15s",
 	      .help = "for requests to finish on SIGTERM"),
-	LIMIT("newreno", conf_bool, newreno, .fallback = "no", .restart = true, .help = "NewReno instead of CUBIC"),
-	LIMIT("rst_closed_ports", conf_bool, rst_closed_ports, .fallback = "no",
-	      .restart = true, .help = "answer segments for closed ports of served addresses"),
+
+	TCP("congestion", conf_enum, newreno, .fallback = "cubic", .names = conf_congestion,
+	    .help = "congestion control (RFC 9438, RFC 6582)"),
+	TCP("keepalive", conf_duration, keepalive_ns, 0, 86400 * SEC, DEFAULT(KEEPALIVE_S) "s",
+	    .help = "idle time before TCP keep-alive probes; 0: no probes"),
+	TCP("rst_closed_ports", conf_bool, rst_closed_ports, .fallback = "no",
+	    .help = "answer segments to closed ports of served addresses with RST"),
+
+	MEMORY("frames", conf_size, frame_memory, 4 * MIB, 64 * GIB, "128m",
+	       .help = "memory for packets and bodies, for each worker"),
+	MEMORY("reorder", conf_size, reorder_memory, 0, 64 * GIB, "8m",
+	       .help = "part of frames that may hold TCP bytes behind a hole, of all connections of a "
+		       "worker together"),
 
 	ADMIN("socket", conf_socket, false, socket, .fallback = "auto",
 	      .what = "auto, none, or an absolute path of at most 100 bytes",

@@ -23,7 +23,10 @@ enum conf_block {
 	CONF_BACKEND,
 	CONF_BATCH,
 	CONF_ROUTE,
+	CONF_RESPOND,
 	CONF_LIMITS,
+	CONF_TCP,
+	CONF_MEMORY,
 	CONF_ADMIN,
 	CONF_ACCESS_LOG,
 	CONF_AGENTS,
@@ -74,7 +77,7 @@ extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_polici
 	conf_route_policies[], conf_bound_modes[], conf_priorities[], conf_idempotence[],
 	conf_strips[], conf_underscores[], conf_streams[], conf_continuers[], conf_path_policies[],
 	conf_log_formats[], conf_forwarded_ways[], conf_half_closes[], conf_client_certs[],
-	conf_roles[];
+	conf_roles[], conf_congestion[];
 enum {
 	CONF_MAX_KEYS = 256,
 	CONF_ALLOWED_LEN = 400, /* bytes of a text of allowed values */
@@ -108,11 +111,11 @@ static inline bool conf_in_range(const struct conf_key *k, uint64_t n)
 bool conf_store_text(const struct conf_value *v);
 
 extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, conf_port, conf_pow2,
-	conf_duration, conf_duration_or_auto, conf_size, conf_share, conf_enum, conf_address,
-	conf_endpoint, conf_header, conf_absolute, conf_log_level, conf_queues, conf_cpus,
-	conf_protocols, conf_methods, conf_headers, conf_upgrades, conf_hosts, conf_redirect,
-	conf_proxies, conf_files, conf_reference, conf_body, conf_numeric, conf_socket,
-	conf_admin_hosts, conf_vlan, conf_allow, conf_deny, conf_uid, conf_log_file,
+	conf_duration, conf_duration_or_auto, conf_size, conf_share, conf_share_or_count, conf_enum,
+	conf_address, conf_endpoint, conf_header, conf_absolute, conf_log_level, conf_queues,
+	conf_cpus, conf_protocols, conf_methods, conf_headers, conf_upgrades, conf_hosts,
+	conf_redirect, conf_proxies, conf_files, conf_reference, conf_body, conf_numeric,
+	conf_socket, conf_admin_hosts, conf_vlan, conf_allow, conf_deny, conf_uid, conf_log_file,
 	conf_backend_endpoint, conf_authority, conf_uint_or_auto, conf_agent_cpus, conf_file,
 	conf_certificates, conf_log_fields, conf_set_header, conf_drop_header, conf_private_keys,
 	conf_route_listeners, conf_header_field, conf_nowhere;
@@ -129,6 +132,7 @@ struct conf_route_ref {
 	const char **listeners;
 	uint32_t listener_cnt;
 	int pool_line, listener_line;
+	bool responds; /* it has a respond block */
 };
 
 #endif

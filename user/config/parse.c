@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/num.h"
+#include "config/aliases.h"
 
 enum { MAX_BLOCK_KEYS = 64 };
 
@@ -36,10 +37,14 @@ static bool is_named(enum conf_block b)
 
 const void *conf_owner(const struct conf_parse *p, enum conf_block b)
 {
+	if (b == CONF_RESPOND) /* a route can be judged only with it */
+		return p->obj[CONF_ROUTE];
 	return is_named(b) ? p->obj[b] : &p->line[b];
 }
 
-static void set_key(struct conf_parse *p, const struct conf_key *k, const char *text, int line)
+/* `name`: what the file calls the key. */
+static void set_key(struct conf_parse *p, const struct conf_key *k, const char *name,
+		    const char *text, int line)
 {
 	struct conf_value v = {
 		.arena = p->arena,
@@ -55,7 +60,7 @@ static void set_key(struct conf_parse *p, const struct conf_key *k, const char *
 		return;
 	conf_key_allowed(k, allowed, sizeof(allowed));
 	conf_fail(p, line, conf_owner(p, (enum conf_block)k->block),
-		  "found %s = \"%.200s\"; allowed: %s", k->name, text, allowed);
+		  "found %s = \"%.200s\"; allowed: %s", name, text, allowed);
 }
 
 static void set_defaults(struct conf_parse *p, enum conf_block b, bool lists)
@@ -64,7 +69,7 @@ static void set_defaults(struct conf_parse *p, enum conf_block b, bool lists)
 		const struct conf_key *k = &conf_keys[i];
 
 		if (k->block == b && k->fallback && k->list == lists && !p->key_seen[i])
-			set_key(p, k, k->fallback, p->line[b]);
+			set_key(p, k, k->name, k->fallback, p->line[b]);
 	}
 }
 
@@ -104,11 +109,41 @@ static void record_setting(struct conf_parse *p, const char *text, bool restart)
 	c->settings[c->setting_cnt++] = (struct sl_cfg_setting){text, restart};
 }
 
+/* What key_seen has: whether the key is set, and by which of its names. */
+enum { SEEN_BY_NAME = 1, SEEN_BY_ALIAS };
+
+/* Reports a key that is set twice, or by two names. Returns false then. */
+static bool note_key(struct conf_parse *p, int i, const struct conf_alias *alias, int nvalues,
+		     int line)
+{
+	const struct conf_key *k = &conf_keys[i];
+	const void *owner = conf_owner(p, (enum conf_block)k->block);
+	uint8_t by = alias ? SEEN_BY_ALIAS : SEEN_BY_NAME, before = p->key_seen[i];
+
+	p->key_seen[i] = by;
+	/* libconfuse counts values of a list from one again when it is assigned anew. */
+	if (!before || (k->list && nvalues > 1))
+		return true;
+	if (before == by)
+		conf_fail(p, line, owner, "found a second %s; allowed: one%s",
+			  alias ? alias->name : k->name, k->list ? ", or += to add to it" : "");
+	else
+		conf_fail(
+			p, line, owner,
+			"found both %s and its former name; allowed: %s alone (`sluice check --fix` "
+			"replaces former names)",
+			k->name, k->name);
+	return false;
+}
+
 /* -1 ends libconfuse's reading: only where more is of no use. */
 static int take_value(cfg_t *sec, cfg_opt_t *opt, const char *text, void *result)
 {
 	struct conf_parse *p = now;
-	int i = conf_key_find(block_of(sec->name), opt->name);
+	enum conf_block b = block_of(sec->name);
+	const struct conf_alias *alias = conf_alias_find(b, opt->name);
+	int i = alias ? conf_key_find(alias->new_block, alias->new_name)
+		      : conf_key_find(b, opt->name);
 	const struct conf_key *k;
 	const char *path;
 
@@ -116,17 +151,13 @@ static int take_value(cfg_t *sec, cfg_opt_t *opt, const char *text, void *result
 	if (i < 0 || conf_diags_full(&p->mistakes))
 		return -1;
 	k = &conf_keys[i];
-	if (!p->obj[k->block])
+	if (!p->obj[b] || !p->obj[k->block])
 		return 0;
-	/* libconfuse counts values of a list from one again when it is assigned anew. */
-	if (p->key_seen[i] && (!k->list || opt->nvalues == 1)) {
-		conf_fail(p, sec->line, conf_owner(p, (enum conf_block)k->block),
-			  "found a second %s; allowed: one%s", k->name,
-			  k->list ? ", or += to add to it" : "");
+	if (alias)
+		text = conf_alias_take(p, alias, text, sec->line);
+	if (!text || !note_key(p, i, alias, (int)opt->nvalues, sec->line))
 		return 0;
-	}
-	p->key_seen[i] = 1;
-	set_key(p, k, text, sec->line);
+	set_key(p, k, opt->name, text, sec->line);
 	path = block_path(p, (enum conf_block)k->block);
 	record_setting(p, conf_arena_printf(p->arena, "%s%s = %s", path ? path : "", k->name, text),
 		       k->restart);
@@ -258,8 +289,14 @@ static void *new_route(struct conf_parse *p, const char *title, int line)
 	struct conf_route_ref *r = next_of(p->routes, sizeof(*r), &c->route_cnt, SL_CFG_MAX_ROUTES);
 	char *prefix = conf_arena_strndup(p->arena, title, strlen(title));
 
+	p->obj[CONF_RESPOND] = NULL;
 	if (!r || !prefix)
 		return NULL;
+	/* The keys of a respond block have defaults, whether there is one or not. */
+	p->obj[CONF_RESPOND] = r;
+	p->line[CONF_RESPOND] = 0;
+	forget_keys(p, CONF_RESPOND);
+	set_defaults(p, CONF_RESPOND, false);
 	r->route.pool = -1;
 	r->route.line = line;
 	if ((title[0] != '/' && strcmp(title, "*") != 0) || strlen(title) > 1024 ||
@@ -281,6 +318,9 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 	case CONF_POOL: return new_pool(p, title, line);
 	case CONF_BACKEND: return new_backend(p, title, line);
 	case CONF_ROUTE: return new_route(p, title, line);
+	case CONF_RESPOND:
+		((struct conf_route_ref *)p->obj[CONF_ROUTE])->responds = true;
+		return p->obj[CONF_ROUTE];
 	case CONF_TLS: return new_tls(p, line);
 	case CONF_BATCH: return &((struct sl_cfg_pool *)p->obj[CONF_POOL])->batch;
 	default: return p->cfg;
@@ -435,18 +475,25 @@ struct block_opts {
 	unsigned cnt[CONF_BLOCK_CNT];
 };
 
+static void add_opt(struct block_opts *o, enum conf_block b, const char *name, bool list)
+{
+	o->opt[b][o->cnt[b]++] = (cfg_opt_t){
+		.name = name,
+		.type = CFGT_STR,
+		.flags = CFGF_NODEFAULT | (list ? CFGF_LIST : 0),
+		.parsecb = take_value,
+	};
+}
+
 static void build_opts(struct block_opts *o)
 {
-	for (size_t i = 0; i < conf_key_cnt; i++) {
-		const struct conf_key *k = &conf_keys[i];
+	const struct conf_alias *a;
 
-		o->opt[k->block][o->cnt[k->block]++] = (cfg_opt_t){
-			.name = k->name,
-			.type = CFGT_STR,
-			.flags = CFGF_NODEFAULT | (k->list ? CFGF_LIST : 0),
-			.parsecb = take_value,
-		};
-	}
+	for (size_t i = 0; i < conf_key_cnt; i++)
+		add_opt(o, (enum conf_block)conf_keys[i].block, conf_keys[i].name,
+			conf_keys[i].list);
+	for (size_t i = 0; (a = conf_alias_at(i)); i++)
+		add_opt(o, a->block, a->name, false);
 	/* From the innermost, so that a block is complete when it goes into the one around it. */
 	for (int b = CONF_BLOCK_CNT - 1; b > CONF_ROOT; b--) {
 		enum conf_block up = conf_block_parent((enum conf_block)b);
@@ -489,8 +536,9 @@ static void run_libconfuse(struct conf_parse *p, struct block_opts *opts, const 
 
 void conf_parse_text(struct conf_parse *p, const char *text)
 {
-	static const enum conf_block always[] = {CONF_ROOT,  CONF_WORKERS,    CONF_LIMITS,
-						 CONF_ADMIN, CONF_ACCESS_LOG, CONF_AGENTS};
+	static const enum conf_block always[] = {CONF_ROOT,       CONF_WORKERS, CONF_LIMITS,
+						 CONF_TCP,        CONF_MEMORY,  CONF_ADMIN,
+						 CONF_ACCESS_LOG, CONF_AGENTS};
 	struct sl_config *c = p->cfg;
 	struct block_opts *opts = calloc(1, sizeof(*opts));
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/aliases.h"
 #include "config/names.h"
 
 /* --- tokens, with what is wrong inside of one --- */
@@ -193,7 +194,7 @@ static void scan_statement(struct conf_scan *s, enum conf_block b)
 
 	snprintf(name, sizeof(name), "%.*s", (int)(s->lex.at - start), start);
 	child = conf_block_child(b, name);
-	known = child != CONF_ROOT || conf_key_find(b, name) >= 0;
+	known = child != CONF_ROOT || conf_key_find(b, name) >= 0 || conf_alias_find(b, name);
 	s->statement = start;
 	scan_rest(s, child, &spoilt);
 	if (s->stopped && !was_stopped && !known && !s->cut) {

@@ -223,12 +223,28 @@ static bool has_address(const struct ifaddrs *all, const struct sl_cfg_listener 
 	return false;
 }
 
+void sl_config_each_former_key(const struct sl_config *c, sl_config_warn_fn *fn, void *arg)
+{
+	char line[600];
+
+	for (uint32_t i = 0; i < c->former_key_cnt; i++) {
+		const struct sl_cfg_former_key *k = &c->former_keys[i];
+		const struct sl_cfg_location at = sl_config_location(c, k->line);
+
+		snprintf(line, sizeof(line),
+			 "%.400s:%d: key \"%s\" is now \"%s\"; `sluice check --fix` rewrites it",
+			 at.file, at.line, k->name, k->now);
+		fn(arg, line);
+	}
+}
+
 void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg)
 {
 	struct ifaddrs *all = NULL;
 	bool known = getifaddrs(&all) == 0;
 	char line[600];
 
+	sl_config_each_former_key(c, fn, arg);
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		const struct sl_cfg_listener *l = &c->listeners[i];
 		const struct sl_cfg_location at = sl_config_location(c, l->line);

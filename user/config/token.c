@@ -122,8 +122,7 @@ enum conf_token conf_token_next(struct conf_lexer *l)
 
 	l->unclosed = false;
 	while ((len = gap_len(l->at))) {
-		if (l->at[0] == '/' && l->at[1] == '*')
-			conf_blank(l->at, l->at + len);
+		conf_blank(l->at, l->at + len);
 		skip_bytes(l, len);
 	}
 	l->start = l->at;

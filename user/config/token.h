@@ -2,8 +2,8 @@
 /*
  * Cuts the text of a configuration into tokens, as libconfuse does: words, quoted texts and signs.
  *
- * The text is the caller's, and stays as it is, but for comments between slash and star: these are
- * overwritten with blanks, as libconfuse counts a line too many for them.
+ * The text is the caller's. Comments in it are overwritten with blanks, because libconfuse counts
+ * too many lines for them. The rest stays as it is.
  */
 #ifndef SL_CONFIG_TOKEN_H
 #define SL_CONFIG_TOKEN_H

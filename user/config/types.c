@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,6 +231,29 @@ static void allow_share(const struct conf_key *k, char *buf, size_t len)
 }
 
 const struct conf_type conf_share = {set_share, allow_share};
+
+/* A whole number from 2 on is a count. */
+static bool set_share_or_count(struct conf_value *v)
+{
+	const struct conf_key *k = v->key;
+	uint64_t n;
+	double d;
+
+	if (strspn(v->text, "0123456789") != strlen(v->text))
+		return set_share(v);
+	if (sl_parse_u64(sl_span_cstr(v->text), &n) || n > k->max)
+		return false;
+	d = (double)n;
+	memcpy(conf_field(v), &d, sizeof(d));
+	return true;
+}
+
+static void allow_share_or_count(const struct conf_key *k, char *buf, size_t len)
+{
+	snprintf(buf, len, "a share from 0 to 1, or a whole number from 2 to %" PRIu64, k->max);
+}
+
+const struct conf_type conf_share_or_count = {set_share_or_count, allow_share_or_count};
 
 static bool set_enum(struct conf_value *v)
 {

@@ -76,7 +76,6 @@ static struct sl_tcp *create_tcp(struct sl_core *c)
 	t.max_half_open = l->max_connections / SL_SHORT_CLIENTS;
 	if (l->max_half_open < t.max_half_open)
 		t.max_half_open = l->max_half_open;
-	t.max_conns_per_addr = l->max_per_address;
 	t.max_ooo_frames_total = (uint32_t)(l->reorder_memory / c->net->umem->frame_size);
 	t.discard_max = sl_core_max_discard(l);
 	t.keepalive_ns = l->keepalive_ns;

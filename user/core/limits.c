@@ -19,11 +19,9 @@ static void set_quota_limits(struct sl_core *c)
 	const struct sl_cfg_limits *l = &c->cfg->limits;
 	uint32_t *limits = c->quotas.limits;
 
-	limits[SL_QUOTA_CONNECTIONS] = part_of(l->address_connections, l->max_connections);
-	/* TCP checks this too, but behind a load balancer it only sees the balancer's address. */
-	if (l->max_per_address &&
-	    (!limits[SL_QUOTA_CONNECTIONS] || l->max_per_address < limits[SL_QUOTA_CONNECTIONS]))
-		limits[SL_QUOTA_CONNECTIONS] = l->max_per_address;
+	limits[SL_QUOTA_CONNECTIONS] =
+		l->address_connections > 1 ? (uint32_t)l->address_connections
+					   : part_of(l->address_connections, l->max_connections);
 	limits[SL_QUOTA_EXCHANGES] = part_of(l->address_exchanges, l->max_exchanges);
 	limits[SL_QUOTA_READING] = part_of(l->address_reading, l->max_exchanges);
 	limits[SL_QUOTA_FRAMES] = part_of(l->address_frames, c->net->umem->frame_cnt);
@@ -55,6 +53,8 @@ void sl_core_set_limits(struct sl_core *c)
 	c->limits.max_discard = sl_core_max_discard(l);
 	c->limits.max_message = l->max_message;
 	c->limits.address_connections = l->address_connections;
+	if (l->address_connections > 1)
+		c->limits.address_connections = l->address_connections / l->max_connections;
 	c->limits.address_streams = l->address_exchanges;
 	for (uint32_t i = 0; i < c->cfg->route_cnt; i++)
 		c->limits.upgrades |= c->cfg->routes[i].upgrade_cnt > 0;

@@ -26,7 +26,7 @@ gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
 limits { max_exchanges = 8192 address_exchanges = 1 address_reading = 1 max_connections = 8192 address_connections = 1 }
-pool far { max_queue = 4096 batch { policy = direct bound = 60s } backend a { endpoint = "tcp://10.99.0.2:7471" key_file = "$D/key" } }
+pool far { max_queue = 4096 batch { policy = direct max_latency = 60s } backend a { endpoint = "tcp://10.99.0.2:7471" key_file = "$D/key" } }
 route "/" { pool = far strip_prefix = no forward_headers = {"*"} deadline = 120s }
 route "/stream" { pool = far stream = yes forward_headers = {"*"} }
 CONF

@@ -24,7 +24,8 @@ config() {
 	cat <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 256m address_frames = 1 max_body = 16m }
+limits { address_frames = 1 max_body = 16m }
+memory { frames = 256m }
 pool kept { batch { policy = direct } backend a { endpoint = "shm://$D/kept.sock" } }
 pool named { batch { policy = direct } backend a { endpoint = "shm://$D/named.sock" } }
 pool h2named { batch { policy = direct } backend a { endpoint = "shm://$D/h2named.sock" } }

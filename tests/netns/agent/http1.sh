@@ -18,7 +18,8 @@ within 30 test -S "$D/agent.sock" || say_failed "the agent does not start"
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 512m max_body = 64m address_frames = 1 }
+limits { max_body = 64m address_frames = 1 }
+memory { frames = 512m }
 pool web { batch { policy = direct } backend a { endpoint = "shm://$D/agent.sock" } }
 pool unix { batch { policy = direct } backend a { endpoint = "shm://$D/unix.sock" } }
 route "/" { pool = web strip_prefix = no forward_headers = {"*"} }

@@ -12,7 +12,8 @@ within 30 grep -q listening "$D/server.log" || { cp "$D/server.log" "$D/out"; sa
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 256m max_message = 16m }
+limits { max_message = 16m }
+memory { frames = 256m }
 pool grpc { backend a { endpoint = "h2c://127.0.0.1:50051" } }
 route "/" { pool = grpc }
 CONF

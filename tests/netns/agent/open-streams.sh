@@ -17,7 +17,7 @@ config() {
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
 limits { drain_timeout = 3s }
-route "/fixed" { reply = 200 body = "$1" }
+route "/fixed" { respond { status = 200 body = "$1" } }
 CONF
 	[ "$1" = without ] || cat <<CONF
 pool hand { backend a { endpoint = "http://127.0.0.1:8001" } }

@@ -48,7 +48,8 @@ done
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 256m max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+limits { max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+memory { frames = 256m }
 $(pools)
 CONF
 
@@ -62,7 +63,7 @@ N, LARGE, FRAME = 50, 12000000 if whole else 48000000, 2048
 # a part and what it reads ahead, or what goes to the server (AGENT_BODY_HIGH). Of so few, some 32 in the gateway and as many in the
 # agent have the wide ones (SL_RPC_WIDE_MAX, TRUSTED_MAX), which of who sends is what TCP may receive (rcv_buf); slow-servers.sh has many.
 MOST = {"agent": 2 * (64 + 16 << 10), "gateway": 2 * (64 + 16 + (128 if "sends" in how else 0) << 10)}
-# Of whole messages, what all of them may be: of a client's address half of frame_memory, and in an agent what a gateway may have
+# Of whole messages, what all of them may be: of a client's address half of memory.frames, and in an agent what a gateway may have
 # there (SL_BE_CHANNEL_MEM).
 ALL = {"agent": 256 << 20, "gateway": 128 << 20}
 SLACK = 1 << 20  # of the whole process, whatever N is

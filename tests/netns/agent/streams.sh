@@ -20,7 +20,8 @@ start_agent few 80
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 256m max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+limits { max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+memory { frames = 256m }
 pool web { backend a { endpoint = "shm://$D/agent.sock" } }
 pool few { backend a { endpoint = "shm://$D/few.sock" } }
 route "/few" { pool = few strip_prefix = yes stream = yes }

@@ -11,7 +11,8 @@ arena
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 512m max_body = 64m address_frames = 1 }
+limits { max_body = 64m address_frames = 1 }
+memory { frames = 512m }
 $(server_pools)
 agents { count = 2 }
 CONF

@@ -16,8 +16,8 @@ pool hand { backend a { endpoint = "http://127.0.0.1:8001" } }
 pool h2c { backend a { endpoint = "h2c://127.0.0.1:8001" } }
 route "/stock" { pool = stock }
 route "/hand" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes }
-route "/brief" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes max_duration = 3s }
-route "/quiet" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes idle = 2s }
+route "/brief" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes stream_timeout = 3s }
+route "/quiet" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes stream_idle_timeout = 2s }
 route "/h2c" { pool = h2c stream = yes upgrade = {"websocket"} strip_prefix = yes }
 CONF
 
@@ -147,7 +147,7 @@ PY
 
 # Both sides of the gateway are broken off, with and without bytes both ways, and counted as that.
 count() { metric "sluice_exchanges_total{worker=\"0\",outcome=\"$1\"}"; }
-hand "max_duration and idle: the client sees a break, the server an end" <<'PY'
+hand "stream_timeout and stream_idle_timeout: the client sees a break, the server an end" <<'PY'
 for path, talks in (("/brief/eager", True), ("/quiet/eager", False)):
     c = opened(path)
     expect("accepted", head(c).split(b"\r\n")[0], b"http/1.1 101 switching protocols")

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A backend's own connection breaks while the backend lives. The link begins again by `first`. Requests under way are
+# A backend's own connection breaks while the backend lives. The link begins again by `bootstrap`. Requests under way are
 # repeated elsewhere where that is allowed. After a while the link has a connection of its own again. tcp and shared
 # memory stand in for queue pairs and virtual connections.
 . "$(dirname "$0")/../lib.sh"
@@ -17,10 +17,10 @@ backend b echo
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 half_close = answer }
-limits { max_promoted = 1 }
+limits { max_rc_qps = 1 }
 pool a {
-	batch { bound = 10s }
-	backend x { endpoint = "tcp://127.0.0.1:7400" first = "shm://$D/a.sock" key_file = "$D/key" }
+	batch { max_latency = 10s }
+	backend x { endpoint = "tcp://127.0.0.1:7400" bootstrap = "shm://$D/a.sock" key_file = "$D/key" }
 	backend y { endpoint = "shm://$D/b.sock" }
 }
 route "/a" { pool = a deadline = 30s idempotent = yes }

@@ -10,13 +10,13 @@ gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool two {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "shm://$D/a.sock" }
 	backend b { endpoint = "shm://$D/b.sock" }
 }
 route "/echo" { pool = two deadline = 5s }
 route "/again" { pool = two deadline = 5s idempotent = yes }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOF
 
 # Clients in the background, as many as make work for both backends; then a backend dies and comes back.

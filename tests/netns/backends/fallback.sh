@@ -24,7 +24,7 @@ gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool p {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "shm://$D/own.sock" fallback = "tcp://127.0.0.1:7471" key_file = "$D/key" }
 }
 route "/" { pool = p deadline = 20s }
@@ -72,7 +72,7 @@ check "which answers, too" within 30 answers
 # One to begin with: a connection that begins by it goes on by the backend's own when it has enough to do.
 listen fourth "shm://$D/fourth.sock,tcp://127.0.0.1:7472"
 check "another backend listens" within 10 test -S "$D/fourth.sock"
-sed "s,endpoint = .* key_file,endpoint = \"shm://$D/fourth.sock\" first = \"tcp://127.0.0.1:7472\" key_file," "$D/gw.conf" >"$D/new.conf"
+sed "s,endpoint = .* key_file,endpoint = \"shm://$D/fourth.sock\" bootstrap = \"tcp://127.0.0.1:7472\" key_file," "$D/gw.conf" >"$D/new.conf"
 cp "$D/new.conf" "$D/gw.conf"
 check "a file with a first endpoint is taken" gw "$SLUICE" reload
 check "it begins by that" within 30 grep -q 'p/a is up for worker 0: tcp 127.0.0.1:7472' "$D/gw.log"

@@ -17,7 +17,7 @@ config() {
 	gateway_config <<CONF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool crowd { batch { bound = 10s max_size = 16 }
+pool crowd { batch { max_latency = 10s max_size = 16 }
 $(for i in $(seq "$1" "$2"); do echo "backend ${3:-b}$i { endpoint = \"shm://$D/crowd/$i.sock\" }"; done)
 }
 route /echo { pool = crowd }

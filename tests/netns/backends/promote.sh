@@ -19,8 +19,8 @@ done
 pool_of() {
 	cat <<EOF
 pool $1 {
-	batch { bound = 10s }
-	backend x { endpoint = "shm://$D/$1.sock" first = "tcp://127.0.0.1:74$((16#$1))" key_file = "$D/key" }
+	batch { max_latency = 10s }
+	backend x { endpoint = "shm://$D/$1.sock" bootstrap = "tcp://127.0.0.1:74$((16#$1))" key_file = "$D/key" }
 }
 route "/$1" { pool = $1 deadline = 30s }
 EOF
@@ -28,7 +28,7 @@ EOF
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 half_close = answer }
-limits { max_promoted = 1 }
+limits { max_rc_qps = 1 }
 $(for b in $backends; do pool_of $b; done)
 EOF
 
@@ -118,7 +118,7 @@ check "no reply came twice" [ "$(sum_of late_replies)" -eq 0 ]
 check "and none is missing" [ "$(sum_of requests_sent)" -eq "$(sum_of replies)" ]
 
 # The bound is looked at again with each reload.
-sed -i 's/max_promoted = 1/max_promoted = 0/' "$D/gw.conf"
+sed -i 's/max_rc_qps = 1/max_rc_qps = 0/' "$D/gw.conf"
 check "a file without places is taken" gw "$SLUICE" reload
 check "the last one goes back" within 10 eval '[ "$(own_cnt abc)" -eq 0 ]'
 before=$(count_of promotions_refused a)

@@ -13,7 +13,8 @@ within 30 test -S "$D/again.sock" || say_failed "the agent does not start"
 gateway <<CONF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 256m max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+limits { max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+memory { frames = 256m }
 pool served { backend a { endpoint = "shm://$D/served.sock" } }
 pool again { backend a { endpoint = "shm://$D/again.sock" } }
 pool chat { backend a { endpoint = "shm://$D/chat.sock" } }

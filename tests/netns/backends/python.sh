@@ -9,7 +9,7 @@ python_backend async backends/served.py async
 python_backend stress backends/stressed.py
 python_backend numpy ../../user/sdk/python/examples/numpy_model.py
 python_backend sklearn ../../user/sdk/python/examples/sklearn_model.py
-pool() { echo "pool $1 { batch { bound = 10s } backend a { endpoint = \"shm://$D/$1.sock\" } } route \"/$1\" { pool = $1 deadline = 60s ${2:-} }"; }
+pool() { echo "pool $1 { batch { max_latency = 10s } backend a { endpoint = \"shm://$D/$1.sock\" } } route \"/$1\" { pool = $1 deadline = 60s ${2:-} }"; }
 gateway <<CONF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }

@@ -20,7 +20,7 @@ config() {
 interface $GIF { }
 workers { count = $WORKERS }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { subset = $subset batch { bound = 10s }
+pool echo { subset = $subset batch { max_latency = 10s }
 $(for b in "$@"; do echo "backend $b { endpoint = \"shm://$D/$b.sock\" }"; done)
 }
 route /again { pool = echo idempotent = yes }

@@ -24,16 +24,16 @@ tcp_backend name "$G" tcp://localhost:7473
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool four { batch { bound = 10s } backend a { endpoint = "tcp://10.99.0.2:7471" key_file = "$D/key" } }
-pool six { batch { bound = 10s } backend a { endpoint = "tcp://[fd99::2]:7472" key_file = "$D/key" } }
-pool name { batch { bound = 10s } backend a { endpoint = "tcp://localhost:7473" key_file = "$D/key" } }
+pool four { batch { max_latency = 10s } backend a { endpoint = "tcp://10.99.0.2:7471" key_file = "$D/key" } }
+pool six { batch { max_latency = 10s } backend a { endpoint = "tcp://[fd99::2]:7472" key_file = "$D/key" } }
+pool name { batch { max_latency = 10s } backend a { endpoint = "tcp://localhost:7473" key_file = "$D/key" } }
 pool both {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "tcp://10.99.0.2:7471" key_file = "$D/key" }
 	backend b { endpoint = "tcp://[fd99::2]:7472" key_file = "$D/key" }
 }
 pool fall {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "rdma://10.99.0.2:7471" fallback = "tcp://10.99.0.2:7471" key_file = "$D/key" }
 }
 route "/four" { pool = four deadline = 10s }

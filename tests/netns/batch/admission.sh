@@ -9,7 +9,7 @@ gateway <<CONF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool echo {
-	batch { bound = 10s max_size = 64 }
+	batch { max_latency = 10s max_size = 64 }
 	backend a { endpoint = "shm://$D/a.sock" }
 }
 route "/" { pool = echo }

@@ -11,9 +11,9 @@ backend busy echo --delay-us 20000
 gateway <<CONF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool soft { batch { bound = 20ms max_size = 16 } backend a { endpoint = "shm://$D/soft.sock" } }
-pool hard { batch { bound = 20ms max_size = 16 bound_mode = hard } backend a { endpoint = "shm://$D/hard.sock" } }
-pool busy { batch { bound = 60ms max_size = 4 } backend a { endpoint = "shm://$D/busy.sock" } }
+pool soft { batch { max_latency = 20ms max_size = 16 } backend a { endpoint = "shm://$D/soft.sock" } }
+pool hard { batch { max_latency = 20ms max_size = 16 on_overload = hard } backend a { endpoint = "shm://$D/hard.sock" } }
+pool busy { batch { max_latency = 60ms max_size = 4 } backend a { endpoint = "shm://$D/busy.sock" } }
 route "/soft" { pool = soft }
 route "/hard" { pool = hard }
 route "/busy" { pool = busy }

@@ -14,12 +14,12 @@ gateway <<CONF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool slow { backend a { endpoint = "shm://$D/slow.sock" } }
-pool hold { batch { bound = 60s max_size = 1 } backend a { endpoint = "shm://$D/hold.sock" } }
-pool shared { batch { bound = 10s max_size = 4 } max_queue = 32 backend a { endpoint = "shm://$D/busy.sock" } }
+pool hold { batch { max_latency = 60s max_size = 1 } backend a { endpoint = "shm://$D/hold.sock" } }
+pool shared { batch { max_latency = 10s max_size = 4 } max_queue = 32 backend a { endpoint = "shm://$D/busy.sock" } }
 pool named {
-	batch { bound = 10s max_size = 4 }
+	batch { max_latency = 10s max_size = 4 }
 	max_queue = 32
-	fair = header
+	fair_by = header
 	fair_header = "x-client"
 	backend a { endpoint = "shm://$D/busy.sock" }
 }

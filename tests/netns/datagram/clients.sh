@@ -26,14 +26,14 @@ interface "$GIF" { queues = {0, 1} }
 workers { count = 2 }
 listener v4 { address = "$V4" port = 8080 protocols = {http, datagram} }
 listener v6 { address = "$V6" port = 8080 protocols = {http, datagram} }
-pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 10s } }
-pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { bound = 10s } }
+pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { max_latency = 10s } }
+pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { max_latency = 10s } }
 pool sleepy { backend a { endpoint = "shm://$D/sleepy.sock" } batch { policy = fixed } }
 pool narrow { backend a { endpoint = "shm://$D/narrow.sock" } batch { policy = fixed } max_queue = 1 }
-pool lost { backend a { endpoint = "shm://$D/lost.sock" } batch { bound = 10s } }
-pool dead { backend a { endpoint = "shm://$D/dead.sock" } batch { bound = 10s } }
-pool fail { backend a { endpoint = "shm://$D/fail.sock" } batch { bound = 10s } }
-pool parts { backend a { endpoint = "shm://$D/parts.sock" } batch { bound = 10s } }
+pool lost { backend a { endpoint = "shm://$D/lost.sock" } batch { max_latency = 10s } }
+pool dead { backend a { endpoint = "shm://$D/dead.sock" } batch { max_latency = 10s } }
+pool fail { backend a { endpoint = "shm://$D/fail.sock" } batch { max_latency = 10s } }
+pool parts { backend a { endpoint = "shm://$D/parts.sock" } batch { max_latency = 10s } }
 route "/echo" { pool = echo datagram_service = 1 }
 route "/slow" { pool = slow datagram_service = 2 }
 route "/sleepy" { pool = sleepy datagram_service = 3 }
@@ -42,7 +42,7 @@ route "/lost" { pool = lost datagram_service = 5 }
 route "/dead" { pool = dead datagram_service = 6 }
 route "/fail" { pool = fail datagram_service = 7 }
 route "/parts" { pool = parts datagram_service = 8 }
-route "/fixed" { reply = 200 body = "$fixed" datagram_service = 9 }
+route "/fixed" { respond { status = 200 body = "$fixed" } datagram_service = 9 }
 route "/little" { pool = echo max_body = 100 datagram_service = 10 }
 route "/brief" { pool = sleepy deadline = 50ms datagram_service = 11 }
 CONFIG

@@ -11,8 +11,9 @@ within 30 grep -q listening "$D/server.log" || say_failed "the server does not s
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-limits { frame_memory = 256m max_message = 3m }
-pool sdk { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 10s } }
+limits { max_message = 3m }
+memory { frames = 256m }
+pool sdk { backend a { endpoint = "shm://$D/echo.sock" } batch { max_latency = 10s } }
 pool agent { backend a { endpoint = "h2c://127.0.0.1:50051" } }
 route "/sdk.Unary/" { pool = sdk }
 route "/sdk.Stream/" { pool = sdk stream = yes }

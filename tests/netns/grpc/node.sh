@@ -12,9 +12,9 @@ backend slow echo --delay-us 300000
 gateway <<CONFIG
 interface "$GIF" { }
 listener web { address = "$V4" port = 8080 }
-pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 5s } }
-pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { bound = 5s } }
-pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { bound = 10s } }
+pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { max_latency = 5s } }
+pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { max_latency = 5s } }
+pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { max_latency = 10s } }
 route "/sluice.demo.Echo/" { pool = echo }
 route "/sluice.demo.Slow/" { pool = slow }
 route "/grpc.testing.TestService/" { pool = interop }

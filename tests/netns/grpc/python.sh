@@ -33,11 +33,11 @@ interface "$GIF" { }
 listener web { address = "$V4" port = 8080 }
 pool echo {
 	backend a { endpoint = "shm://$D/echo.sock" }
-	batch { bound = 5s }
+	batch { max_latency = 5s }
 	max_body = 64m
 }
-pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { bound = 5s } }
-pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { bound = 10s } }
+pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { max_latency = 5s } }
+pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { max_latency = 10s } }
 pool part { backend a { endpoint = "shm://$D/part.sock" } }
 pool changing { backend a { endpoint = "shm://$D/changing.sock" } }
 pool late { backend a { endpoint = "shm://$D/late.sock" } }
@@ -48,8 +48,9 @@ route "/sluice.demo.Slow/" { pool = slow }
 route "/sluice.demo.Part/" { pool = part }
 route "/sluice.demo.Late/" { pool = late }
 route "/sluice.demo.Dead/" { pool = dead }
-route "/fixed" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m max_body = 64m idle_timeout = 3s header_timeout = 3s }
+route "/fixed" { respond { status = 200 body = "hello\n" } }
+limits { max_body = 64m idle_timeout = 3s header_timeout = 3s }
+memory { frames = 512m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 

@@ -10,14 +10,15 @@ backend part echo --streams 3
 gateway <<CONFIG
 interface "$GIF" { }
 listener web { address = "$V4" port = 8080 }
-pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 5s } max_queue = 20000 }
+pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { max_latency = 5s } max_queue = 20000 }
 pool part { backend a { endpoint = "shm://$D/part.sock" } }
 route "/echo" { pool = echo }
 route "/part" { pool = part }
 route "/post" { pool = echo methods = {POST} }
 route "/only" { pool = echo methods = {GET} }
-route "/" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m max_body = 64m }
+route "/" { respond { status = 200 body = "hello\n" } }
+limits { max_body = 64m }
+memory { frames = 512m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 URL=http://$V4:8080

@@ -14,16 +14,16 @@ gateway <<CONF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool one {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "shm://$D/more.sock" }
 	backend b { endpoint = "shm://$D/good.sock" }
 }
 pool two {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "shm://$D/early.sock" }
 	backend b { endpoint = "shm://$D/good.sock" }
 }
-pool other { batch { bound = 10s } backend o { endpoint = "shm://$D/other.sock" } }
+pool other { batch { max_latency = 10s } backend o { endpoint = "shm://$D/other.sock" } }
 route "/one" { pool = one idempotent = yes }
 route "/two" { pool = two idempotent = yes }
 route "/other" { pool = other }

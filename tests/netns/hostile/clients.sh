@@ -8,10 +8,11 @@ backend echo echo
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 half_close = answer }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
-route "/" { reply = 200 body = "hello\n" }
-limits { header_timeout = 2s body_timeout = 2s send_timeout = 2s idle_timeout = 3s frame_memory = 32m max_body = 8m }
+route "/" { respond { status = 200 body = "hello\n" } }
+limits { header_timeout = 2s body_timeout = 2s send_timeout = 2s idle_timeout = 3s max_body = 8m }
+memory { frames = 32m }
 EOF
 
 check_py "half-closed after the request: the reply still comes" <<'EOF'

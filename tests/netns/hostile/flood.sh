@@ -26,7 +26,7 @@ interface $GIF { }
 workers { count = 1 cpus = { $ours } }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 limits { max_half_open = 1024 }
 EOF
 mac=$(ip -n "$G" -j link show dev "$GIF" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])')

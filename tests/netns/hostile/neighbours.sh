@@ -24,13 +24,14 @@ hostile_arena() {
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 protocols = {http, datagram} }
 listener v6 { address = "$V6" port = 8080 protocols = {http, datagram} }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo datagram_service = 1 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 limits {
-	max_connections = 4096 frame_memory = 32m max_body = 8m
+	max_connections = 4096 max_body = 8m
 	header_timeout = 60s body_timeout = 60s send_timeout = 60s idle_timeout = 60s
 }
+memory { frames = 32m }
 CONFIG
 }
 

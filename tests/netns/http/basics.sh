@@ -13,14 +13,14 @@ interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
 pool echo {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "shm://$D/echo-a.sock" }
 	backend b { endpoint = "shm://$D/echo-b.sock" }
 }
-pool score { batch { bound = 10s } backend a { endpoint = "shm://$D/score.sock" } }
+pool score { batch { max_latency = 10s } backend a { endpoint = "shm://$D/score.sock" } }
 route "/echo" { pool = echo }
 route "/score" { pool = score methods = {POST} }
-route "/" { reply = 200 body = "hello\n" type = "text/plain" }
+route "/" { respond { status = 200 body = "hello\n" content_type = "text/plain" } }
 EOF
 
 hello() { [ "$(cl curl -sS -g --max-time 10 "http://$1:8080/")" = hello ]; }

@@ -8,10 +8,10 @@ backend echo echo
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
-route "/get" { reply = 200 body = "got\n" methods = {GET, HEAD} }
-route "/both" { reply = 200 body = "fixed\n" methods = {GET} }
+route "/get" { respond { status = 200 body = "got\n" } methods = {GET, HEAD} }
+route "/both" { respond { status = 200 body = "fixed\n" } methods = {GET} }
 route "/both" { pool = echo methods = {POST, PUT} }
 route "/small" { pool = echo max_body = 10 }
 limits { max_head = 4k max_target = 1k max_headers = 20 max_body = 1m header_timeout = 1s body_timeout = 1s idle_timeout = 2s }

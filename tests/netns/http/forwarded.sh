@@ -15,7 +15,7 @@ listener safe { address = "$V4" port = 8443 tls { certificate = "$D/a.pem" key =
 listener behind { address = "$V4" port = 8081 forwarded = append }
 listener told { address = "$V4" port = 8082 proxy_protocol = {"10.99.0.0/24"} }
 listener chain { address = "$V4" port = 8083 proxy_protocol = {"10.99.0.0/24"} forwarded = append }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/" { pool = echo forward_headers = {"x-forwarded-for", "x-forwarded-proto", "X-Forwarded-Host", "forwarded", "x-more"} }
 route "/some" { pool = echo forward_headers = {"x-forwarded-for"} }
 route "/none" { pool = echo forward_headers = {"x-more"} }

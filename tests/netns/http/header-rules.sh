@@ -39,7 +39,7 @@ route "/" { pool = app
 	set_reply_header = {"strict-transport-security: max-age=1", "x-asked: {scheme}://{host}{path} by {client}", "x-kept: set", "location: {replace http:// https://}"}
 	drop_reply_header = {"x-powered-by", "server"} }
 route "/pass" { pool = app underscores = pass set_header = {"x-key: secret"} }
-route "/fixed" { reply = 403 body = "no" set_reply_header = {"x-asked: {path}", "x-frame-options: DENY"} }
+route "/fixed" { respond { status = 403 body = "no" } set_reply_header = {"x-asked: {path}", "x-frame-options: DENY"} }
 EOC
 # has WANT: a line of what curl said, whatever its case
 has() { grep -qixF "$1" "$D/said" || { cat "$D/said"; echo "missing: $1"; return 1; }; }

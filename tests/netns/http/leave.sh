@@ -13,11 +13,11 @@ gateway <<CONF
 interface "$GIF" { }
 listener web { address = "$V4" port = 8080 }
 listener patient { address = "$V4" port = 8081 half_close = answer }
-pool server { batch { bound = 10s } backend a { endpoint = "http://127.0.0.1:8000" } }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool server { batch { max_latency = 10s } backend a { endpoint = "http://127.0.0.1:8000" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/" { pool = server strip_prefix = no }
 route "/echo" { pool = echo }
-route "/fixed" { reply = 200 body = "hello\n" }
+route "/fixed" { respond { status = 200 body = "hello\n" } }
 CONF
 
 check_py "a client that closes, or is killed: its server hears of it" <<'PY'

@@ -10,15 +10,15 @@ config() {
 	gateway_config <<EOC
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
-route "/public" { reply = 200 body = "public" }
-route "/admin" { reply = 200 body = "admin" }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+route "/public" { respond { status = 200 body = "public" } }
+route "/admin" { respond { status = 200 body = "admin" } }
 route "/echo" { pool = echo }
 route "/sent" { pool = echo strip_prefix = no }
-route "/strict" { reply = 200 body = "strict" path = refuse }
-route "/%7Eme" { reply = 200 body = "me" }
-route "/ä" { reply = 200 body = "umlaut" }
-route "/" { reply = 200 body = "root" }
+route "/strict" { respond { status = 200 body = "strict" } request_path = refuse }
+route "/%7Eme" { respond { status = 200 body = "me" } }
+route "/ä" { respond { status = 200 body = "umlaut" } }
+route "/" { respond { status = 200 body = "root" } }
 $1
 EOC
 }
@@ -67,7 +67,7 @@ check "with a body" says 400 /echo/../admin --http1.1 -d body
 check "and then a plain one on the same connection" eval 'cl curl -sS --path-as-is --max-time 10 --http1.1 "http://$V4:8080/public/../admin" "http://$V4:8080/admin" | grep -q admin$'
 check "they are counted" eval '[ "$(metric "sluice_exchanges_total{worker=\"0\",outcome=\"path\"}")" -eq 42 ]'
 
-config 'limits { path = refuse }'
+config 'request_path = refuse'
 check "reload" reload 1
 for how in --http1.1 --http2-prior-knowledge; do
 	check "$how: plain paths" eval "says public /public $how && says admin /admin/%20%C3%A4 $how && says root /publicx $how"
@@ -76,7 +76,7 @@ for how in --http1.1 --http2-prior-knowledge; do
 	done
 done
 
-config 'limits { path = normalise }'
+config 'request_path = normalise'
 check "reload" reload 2
 for how in --http1.1 --http2-prior-knowledge; do
 	for path in /public/../admin /public/%2e%2e/admin /public/.%2E/admin //admin /%61dmin /./admin; do
@@ -85,7 +85,7 @@ for how in --http1.1 --http2-prior-knowledge; do
 	check "$how: what cannot be made plain" eval "says 400 '/public/..;/admin' $how && says 400 /public%2f..%2fadmin $how && says 400 /.. $how && says 400 /a%zz $how"
 done
 
-config 'limits { path = raw }'
+config 'request_path = raw'
 check "reload" reload 3
 check "as they are" eval 'says public /public/../admin && says root /public%2f..%2fadmin && says root //admin && says admin /%61dmin && says root /a%zz'
 finish

@@ -13,9 +13,9 @@ listener front { address = "$V4" port = 8080 proxy_protocol = {"10.99.0.0/24", "
 listener six { address = "$V6" port = 8080 proxy_protocol = {"10.99.0.0/24", "fd99::/64"} }
 listener safe { address = "$V4" port = 8443 proxy_protocol = {"10.99.0.2"} tls { certificate = "$D/a.pem" key = "$D/a.key" } }
 listener other { address = "$V4" port = 8081 proxy_protocol = {"192.0.2.0/24"} }
-limits { max_per_address = 4 header_timeout = 60s }
+limits { address_connections = 4 header_timeout = 60s }
 access_log { file = "$D/access.log" format = json }
-route "/" { reply = 200 body = "served" }
+route "/" { respond { status = 200 body = "served" } }
 EOC
 gateway_start
 cat >"$D/say.py" <<'EOP'

@@ -8,8 +8,8 @@ gateway_config <<EOC
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 route "/" { redirect = "https://{host}{path}" }
-route "/old" { redirect = "http://new.example/at{path}" reply = 301 }
-route "/" { host = {"fixed.example"} redirect = "https://other.example/" reply = 302 }
+route "/old" { redirect = "http://new.example/at{path}" respond { status = 301 } }
+route "/" { host = {"fixed.example"} redirect = "https://other.example/" respond { status = 302 } }
 EOC
 gateway_start
 # leads WANT PATH [CURL-OPTION...]: status and Location
@@ -40,6 +40,6 @@ refused() {
 }
 check "a redirect that a path could bend" refused 'route "/" { redirect = "{path}" }' 'allowed: a text that begins with http:// or https://'
 check "an unknown part" refused 'route "/" { redirect = "https://{method}/" }' 'allowed: a text that begins with'
-check "a status that leads nowhere" refused 'route "/" { redirect = "https://a/" reply = 304 }' 'allowed: 301, 302, 303, 307 or 308'
-check "with a pool" refused 'pool p { backend a { endpoint = "shm:///run/x.sock" } } route "/" { redirect = "https://a/" pool = p }' 'allowed: one of pool, reply and redirect'
+check "a status that leads nowhere" refused 'route "/" { redirect = "https://a/" respond { status = 304 } }' 'allowed: 301, 302, 303, 307 or 308'
+check "with a pool" refused 'pool p { backend a { endpoint = "shm:///run/x.sock" } } route "/" { redirect = "https://a/" pool = p }' 'allowed: one of pool, respond and redirect'
 finish

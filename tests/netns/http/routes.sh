@@ -17,7 +17,7 @@ pool canary { backend a { endpoint = "shm://$D/canary.sock" } }
 route "/app" { pool = public }
 route "/app" { pool = inner listener = inner }
 route "/app" { pool = canary header = "X-Canary: yes" }
-route "/secret" { reply = 200 body = "secret" listener = inner }
+route "/secret" { respond { status = 200 body = "secret" } listener = inner }
 EOC
 }
 web="listener web { address = \"$V4\" port = 8080 }"

@@ -18,16 +18,16 @@ config() {
 user = $RUN_AS
 interface $GIF { }
 listener web { address = "$V4" port = 8080 protocols = {http, datagram} }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
-pool slow { batch { bound = 10s } backend s { endpoint = "shm://$D/slow.sock" } }
-pool dead { batch { bound = 10s } backend d { endpoint = "shm://$D/dead.sock" } }
-pool lost { batch { bound = 10s } backend l { endpoint = "shm://$D/lost.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool slow { batch { max_latency = 10s } backend s { endpoint = "shm://$D/slow.sock" } }
+pool dead { batch { max_latency = 10s } backend d { endpoint = "shm://$D/dead.sock" } }
+pool lost { batch { max_latency = 10s } backend l { endpoint = "shm://$D/lost.sock" } }
 route "/echo" { pool = echo max_body = 1000 datagram_service = 7 }
 route "/sluice.demo.Echo/" { pool = echo }
 route "/slow" { pool = slow deadline_header = "x-left-ms" }
 route "/dead" { pool = dead }
 route "/lost" { pool = lost idempotent = no }
-route "/get" { reply = 200 body = "got\n" methods = {GET} }
+route "/get" { respond { status = 200 body = "got\n" } methods = {GET} }
 access_log { file = "$1" $2 }
 EOF
 }

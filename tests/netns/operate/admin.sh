@@ -8,7 +8,7 @@ config() {
 	gateway_config <<EOC
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 $1
 EOC
 }

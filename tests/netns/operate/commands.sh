@@ -9,9 +9,9 @@ config() {
 	gateway_config <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 $1
 EOF
 }
@@ -42,7 +42,10 @@ done
 config ""
 check "check: a right one" gw "$SLUICE" check -c "$D/gw.conf"
 config "listener far { address = \"10.98.0.1\" port = 80 } pool idle { backend a { endpoint = \"shm:///x\" } }"
-check "check warns of what is seldom meant" eval 'gw "$SLUICE" check -c "$D/gw.conf" >"$D/said"; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 3 ] && grep -q "^warning: .*gw.conf:6: listener \"far\": no interface here has its address" "$D/said" && grep -q "^warning: .*gw.conf:6: pool \"idle\": no route" "$D/said"'
+check "check warns of what is seldom meant" eval 'gw "$SLUICE" check -c "$D/gw.conf" >"$D/said"; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 3 ] && grep -q "gw.conf:6: warning: listener \"far\": no interface here has its address" "$D/said" && grep -q "gw.conf:6: warning: pool \"idle\": no route" "$D/said"'
+{ cat "$D/gw.conf"; echo 'limits { keepalive = 5s }'; } >"$D/former.conf"
+check "check names the former name of a key and the new one" eval 'gw "$SLUICE" check -c "$D/former.conf" >"$D/said"; cat "$D/said"; grep -q "^$D/former.conf:[0-9]*: warning: key \"limits.keepalive\" is now \"tcp.keepalive\"" "$D/said"'
+check "check --fix prints a file without former names" eval '"$SLUICE" check --fix -c "$D/former.conf" >"$D/fixed.conf"; cat "$D/fixed.conf"; gw "$SLUICE" check -c "$D/fixed.conf" >"$D/said" && ! grep -q "is now" "$D/said"'
 # A pipeline has neither the interface nor the account, and gets all mistakes in one round.
 config "user = nosuchuser interface nosuch0 { } listener far { address = \"10.98.0.1\" port = 80 }"
 installed=$here/../../user/service/sluice.conf # names none
@@ -104,9 +107,9 @@ check "and wakes for a request, without capabilities" cl curl -sf --max-time 10 
 
 kill -HUP "$gateway_pid"
 check "SIGHUP without a change" within 30 grep -q "reload: in force: nothing new; needs a restart: nothing" "$D/gw.log"
-config "workers { spin = 5us } log_level = debug"
+config "workers { busy_poll = 5us } log_level = debug"
 kill -HUP "$gateway_pid"
-check "SIGHUP names what needs a restart" within 30 grep -q "reload: in force: log_level; needs a restart: workers.spin" "$D/gw.log"
+check "SIGHUP names what needs a restart" within 30 grep -q "reload: in force: log_level; needs a restart: workers.busy_poll" "$D/gw.log"
 config "nonsense"
 kill -HUP "$gateway_pid"
 check "SIGHUP with an error changes nothing" within 30 grep -q "reload: nothing changed: .*gw.conf:" "$D/gw.log"

@@ -9,9 +9,9 @@ backend echo echo
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 protocols = {http, datagram} }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo datagram_service = 1 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOF
 
 kernel_drops() {

@@ -55,7 +55,7 @@ def complete(conf):
     for name in sorted(set(re.findall(r"\bpool = (\w+)", code)) - pools):
         added += f'pool {name} {{ backend a {{ endpoint = "http://127.0.0.1:8000" }} }} '
     if not re.search(r"^route\b", code, re.M):
-        added += 'route "/" { reply = 200 } '
+        added += 'route "/" { respond { status = 200 } } '
     return added + conf
 
 

@@ -32,7 +32,7 @@ arena
 gateway_config <<EOC
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 gateway_start
 admin /metrics >"$D/metrics"

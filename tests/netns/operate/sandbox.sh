@@ -9,7 +9,7 @@ config() {
 	gateway_config <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
 $1
 EOF

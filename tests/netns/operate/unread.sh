@@ -10,7 +10,7 @@ pid_of[server]=$!
 gateway_config <<END
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 pool app { backend s { endpoint = "http://127.0.0.1:9001" } }
 route "/echo" { pool = echo }
 route "/" { pool = app }

@@ -35,7 +35,7 @@ route "/sluice.demo.Chat/" { pool = chat stream = yes }
 route "/sluice.demo.Flood/" { pool = flood stream = yes }
 route "/sluice.demo.Slow/" { pool = slow stream = yes }
 route "/grpc.testing.TestService/" { pool = interop stream = yes }
-limits { frame_memory = 256m }
+memory { frames = 256m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 

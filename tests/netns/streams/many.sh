@@ -11,7 +11,8 @@ interface "$GIF" { }
 listener web { address = "$V4" port = 8080 }
 pool echo { backend a { endpoint = "shm://$D/echo.sock" } }
 route "/sluice.demo.Echo/" { pool = echo stream = yes }
-limits { idle_timeout = 600s header_timeout = 600s frame_memory = 256m address_connections = 1 address_exchanges = 1 address_reading = 1 address_frames = 1 }
+limits { idle_timeout = 600s header_timeout = 600s address_connections = 1 address_exchanges = 1 address_reading = 1 address_frames = 1 }
+memory { frames = 256m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 

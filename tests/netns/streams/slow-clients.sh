@@ -21,7 +21,8 @@ pool deaf { backend a { endpoint = "shm://$D/deaf.sock" } }
 route "/python" { pool = deaf stream = yes strip_prefix = yes }
 route "/chat" { pool = chat stream = yes }
 route "/flood" { pool = flood stream = yes }
-limits { frame_memory = 768m max_connections = 4096 send_timeout = 600s send_rate = 0 }
+limits { max_connections = 4096 send_timeout = 600s send_rate = 0 }
+memory { frames = 768m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 

@@ -44,7 +44,8 @@ pool chat { backend a { endpoint = "shm://$D/chat.sock" } }
 pool slow { batch { policy = direct } backend a { endpoint = "shm://$D/$name.sock" } }
 route "/chat" { pool = chat stream = yes }
 route "/slow" { pool = slow stream = yes strip_prefix = yes }
-limits { frame_memory = 768m max_connections = 4096 max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+limits { max_connections = 4096 max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
+memory { frames = 768m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
 			check "$name: a stream costs less than 64 KiB, and others are served" cl timeout 90 \

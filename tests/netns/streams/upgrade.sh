@@ -13,8 +13,8 @@ listener web { address = "$V4" port = 8080 }
 pool echo { backend a { endpoint = "shm://$D/echo.sock" } }
 pool deaf { backend a { endpoint = "shm://$D/deaf.sock" } }
 pool no { backend a { endpoint = "shm://$D/no.sock" } }
-route "/ws" { pool = echo stream = yes upgrade = {"websocket", "raw"} idle = 5s }
-route "/short" { pool = echo stream = yes upgrade = {"websocket"} idle = 1s }
+route "/ws" { pool = echo stream = yes upgrade = {"websocket", "raw"} stream_idle_timeout = 5s }
+route "/short" { pool = echo stream = yes upgrade = {"websocket"} stream_idle_timeout = 1s }
 route "/no" { pool = no stream = yes upgrade = {"websocket"} }
 route "/deaf" { pool = deaf stream = yes upgrade = {"websocket"} }
 route "/plain" { pool = echo stream = yes }

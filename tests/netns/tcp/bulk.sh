@@ -12,8 +12,8 @@ gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
-pool parts { batch { bound = 10s } backend a { endpoint = "shm://$D/parts.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool parts { batch { max_latency = 10s } backend a { endpoint = "shm://$D/parts.sock" } }
 route "/echo" { pool = echo }
 route "/parts" { pool = parts }
 EOF

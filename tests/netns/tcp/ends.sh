@@ -9,9 +9,9 @@ gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 half_close = answer }
 listener v6 { address = "$V6" port = 8080 half_close = answer }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 limits { header_timeout = 3s body_timeout = 3s send_timeout = 3s idle_timeout = 3s }
 EOF
 

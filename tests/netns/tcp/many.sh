@@ -8,7 +8,7 @@ backend echo echo
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } max_queue = 20000 }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } max_queue = 20000 }
 route "/echo" { pool = echo }
 limits { max_connections = 20000 max_exchanges = 20000 address_connections = 1 address_exchanges = 1 address_reading = 1 idle_timeout = 120s header_timeout = 60s }
 EOF

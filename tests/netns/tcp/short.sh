@@ -10,7 +10,7 @@ gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOF
 
 # One in three is closed by the gateway, which keeps it in TIME_WAIT; the client's kernel soon takes its port again.

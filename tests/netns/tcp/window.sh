@@ -10,9 +10,9 @@ gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 limits { send_timeout = 90s idle_timeout = 90s body_timeout = 90s }
 EOF
 

@@ -30,9 +30,9 @@ listener safe {
 		key = {"$D/a.key", "$D/b.key", "$D/wild.key"}
 	}
 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 
 safe() { cl curl -sS --cacert "$D/a.pem" --resolve "a.example:8443:$V4" --max-time 20 "$@"; }

@@ -23,7 +23,7 @@ gateway <<EOC
 interface $GIF { }
 workers { cpus = { $ours } }
 listener safe { address = "$V4" port = 8443 tls { certificate = "$D/a.pem" key = "$D/a.key" } }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 rss() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$(gateway_child)/status"; }
 tasks_of() { # NAME: the gateway's threads that are called so

@@ -13,17 +13,18 @@ backend slow echo --delay-us 300000
 gateway <<CONFIG
 interface "$GIF" { }
 listener safe { address = "$V4" port = 8443 tls { certificate = "$D/a.pem" key = "$D/a.key" } }
-pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { bound = 10s } max_body = 64m }
-pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { bound = 10s } }
-pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { bound = 10s } }
+pool echo { backend a { endpoint = "shm://$D/echo.sock" } batch { max_latency = 10s } max_body = 64m }
+pool interop { backend a { endpoint = "shm://$D/interop.sock" } batch { max_latency = 10s } }
+pool slow { backend a { endpoint = "shm://$D/slow.sock" } batch { max_latency = 10s } }
 route "/sluice.demo.Echo/" { pool = echo }
 route "/sluice.demo.Slow/" { pool = slow }
 route "/grpc.testing.TestService/" { pool = interop }
 route "/grpc.testing.TestService/StreamingInputCall" { pool = interop strip_prefix = no stream = yes }
 route "/grpc.testing.TestService/FullDuplexCall" { pool = interop strip_prefix = no stream = yes }
 route "/echo" { pool = echo forward_headers = {"x-forwarded-proto", "x-more"} }
-route "/" { reply = 200 body = "hello\n" }
-limits { frame_memory = 512m max_body = 64m }
+route "/" { respond { status = 200 body = "hello\n" } }
+limits { max_body = 64m }
+memory { frames = 512m }
 CONFIG
 
 export CA=$D/a.pem

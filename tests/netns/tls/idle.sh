@@ -16,7 +16,7 @@ chown "$RUN_AS" "$D/a.key" && chmod 600 "$D/a.key"
 gateway <<EOC
 interface $GIF { }
 listener safe { address = "$V4" port = 8443 tls { certificate = "$D/a.pem" key = "$D/a.key" } }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 limits { max_connections = 20000 idle_timeout = 3600s }
 EOC
 rss() { awk '$1 == "VmRSS:" { print $2 * 1024 }' "/proc/$(gateway_child)/status"; }

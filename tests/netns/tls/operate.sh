@@ -39,7 +39,7 @@ listener safe {
 	port = 443
 	tls { $1 }
 }
-route "/" { reply = 200 }
+route "/" { respond { status = 200 } }
 user = $RUN_AS
 EOC
 	gw "$SLUICE" check -c "$D/bad.conf" >"$D/said" 2>&1 && { cat "$D/said"; return 1; }
@@ -67,22 +67,22 @@ interface $GIF { }
 listener safe { address = "$V4" port = 8443 tls { certificate = {"$D/$1.chain"} key = {"$D/$1.key"} } }
 listener soon { address = "$V4" port = 8444 tls { certificate = {"$D/soon.chain"} key = {"$D/soon.key"} ticket_keys = "$D/tickets" } }
 listener must { address = "$V4" port = 8445 tls { certificate = {"$D/a.chain"} key = {"$D/a.key"} client_ca = "$D/clients.pem" } }
-listener may { address = "$V4" port = 8446 tls { certificate = {"$D/a.chain"} key = {"$D/a.key"} client_ca = "$D/clients.pem" client = optional } }
+listener may { address = "$V4" port = 8446 tls { certificate = {"$D/a.chain"} key = {"$D/a.key"} client_ca = "$D/clients.pem" verify_client = optional } }
 listener long { address = "$V4" port = 8447 tls { certificate = {"$D/long.chain"} key = {"$D/long.key"} } }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/echo" { pool = echo forward_headers = {"sluice-client-subject", "x-more"} }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 access_log { file = "$D/log/access" }
 EOC
 }
 mkdir "$D/log" && chown "$RUN_AS" "$D/log"
 backend echo echo
 config a
-warned() { gw "$SLUICE" check -c "$D/gw.conf" | grep "^warning: $D/gw.conf:3: certificate \"$D/soon.chain\" ends on"; }
+warned() { gw "$SLUICE" check -c "$D/gw.conf" | grep "^$D/gw.conf:3: warning: certificate \"$D/soon.chain\" ends on"; }
 chmod 640 soon.key # the group may read it
 gateway_start
 check "check warns of what ends soon" warned
-check "and of nothing else" eval '[ "$(gw "$SLUICE" check -c "$D/gw.conf" | grep -c "^warning: .*certificate")" -eq 1 ]'
+check "and of nothing else" eval '[ "$(gw "$SLUICE" check -c "$D/gw.conf" | grep -c "warning: certificate")" -eq 1 ]'
 check "the log says when each ends" grep -q "listener safe: certificate $D/a.chain ends on" "$D/gw.log"
 check "so does status" eval 'gw "$SLUICE" status --admin 127.0.0.1:9900 | grep "listener must: certificate .*a.chain ends on"'
 ends() { date -d "$(openssl x509 -in "$1" -noout -enddate | cut -d = -f 2)" +%s; }

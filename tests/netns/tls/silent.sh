@@ -9,7 +9,7 @@ chown "$RUN_AS" "$D/a.key" && chmod 600 "$D/a.key"
 gateway <<EOC
 interface $GIF { }
 listener safe { address = "$V4" port = 8443 tls { certificate = "$D/a.pem" key = "$D/a.key" } }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 limits { idle_timeout = 2s header_timeout = 2s }
 EOC
 

@@ -12,7 +12,7 @@ interface $GIF { queues = {0, 1} }
 workers { count = 2 }
 listener safe { address = "$V4" port = 8443 tls { certificate = "$D/a.pem" key = "$D/a.key" handshake_threads = 2 } }
 listener single { address = "$V4" port = 8444 tls { certificate = "$D/a.pem" key = "$D/a.key" } }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 of() { metric "sluice_tls_$2{worker=\"$1\"}"; } # WORKER NAME
 is() { test "$1" "$2" "$3" || { echo "found $1, expected $2 $3"; return 1; }; }

@@ -40,7 +40,7 @@ check "a server behind the host" within 10 answers 10.50.0.2 behind
 gateway_config <<EOC
 interface $GIF {}
 listener any { port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { body = "hello\n" } }
 EOC
 gateway_start
 check "the host's address" answers "$V4" hello

@@ -8,7 +8,7 @@ config() {
 	gateway_config <<EOF
 interface $GIF { $1 }
 listener v4 { address = "$V4" port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOF
 }
 program() { ip -n "$G" -d link show "$GIF" | grep -oE 'prog/xdp(generic)? id [0-9]+|xdp(generic)?/id:[0-9]+' | head -n 1; }

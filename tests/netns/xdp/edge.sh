@@ -9,7 +9,7 @@ config() { # config INTERFACE-KEYS
 	gateway_config <<EOC
 interface $GIF { $1 }
 listener any { port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 }
 get() { cl curl -sS --max-time "${2:-10}" --interface "$1" "http://${3:-$V4}:8080/"; }

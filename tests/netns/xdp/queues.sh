@@ -12,7 +12,7 @@ interface $GIF { queues = {0, 1} }
 workers { count = 2 }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/a.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/a.sock" } }
 route "/echo" { pool = echo }
 EOF
 

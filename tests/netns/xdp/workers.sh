@@ -12,12 +12,12 @@ workers { count = 2 }
 listener v4 { address = "$V4" port = 8080 }
 listener v6 { address = "$V6" port = 8080 }
 pool echo {
-	batch { bound = 10s }
+	batch { max_latency = 10s }
 	backend a { endpoint = "shm://$D/a.sock" }
 	backend b { endpoint = "shm://$D/b.sock" }
 }
 route "/echo" { pool = echo }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOF
 
 check "two sockets, one for each worker" eval '[ "$(grep -c "^socket $GIF queue [01]: .* worker [01]$" "$D/gw.log")" -eq 2 ]'

@@ -124,13 +124,13 @@ static void start(unsigned filters)
 	for (size_t i = 0; i < LONG_BODY; i++)
 		body[i] = (char)('a' + i % 23);
 	body[LONG_BODY] = 0;
-	snprintf(
-		text, sizeof(text),
-		"limits { max_connections = 16 max_exchanges = 256 }\n"
-		"pool p { backend a { endpoint = \"shm:///p\" } }\nroute /pool { pool = p }\n"
-		"route /pkg.S/ { pool = p }\n"
-		"route / { reply = 200 body = \"hello\\n\" }\nroute /long { reply = 200 body = \"%s\" }\n",
-		body);
+	snprintf(text, sizeof(text),
+		 "limits { max_connections = 16 max_exchanges = 256 }\n"
+		 "pool p { backend a { endpoint = \"shm:///p\" } }\nroute /pool { pool = p }\n"
+		 "route /pkg.S/ { pool = p }\n"
+		 "route / { respond { body = \"hello\\n\" } }\n"
+		 "route /long { respond { body = \"%s\" } }\n",
+		 body);
 	cfg = sl_config_parse(text, "t.conf", &err);
 	ck_assert_msg(cfg != NULL, "%s", err.text);
 	ck_assert_int_eq(sl_core_init(&core, cfg, &server_end.net, &maps), 0);

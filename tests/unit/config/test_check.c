@@ -91,7 +91,7 @@ TEST_EACH(header_rules_must_not_name_the_gateways_own_fields, SL_ARRAY_LEN(rules
 	struct sl_err err = SL_ERR(512);
 	struct sl_config *c;
 
-	snprintf(text, sizeof(text), "route / { reply = 200 %s }\n", rules[_i].rule);
+	snprintf(text, sizeof(text), "route / { respond { status = 200 } %s }\n", rules[_i].rule);
 	c = sl_config_parse(text, "t.conf", &err);
 	ck_assert_msg(!c == !rules[_i].ok, "%s: %s", text, c ? "" : err.text);
 	ck_assert(c || strstr(err.text, "t.conf:1: found ") == err.text);

@@ -17,7 +17,7 @@ static const char full[] =
 	"descriptor_sets = {\"/a.pb\", \"/b.pb\"}\n"
 	"interface eth0 { queues = {0, 3} mode = generic zero_copy = no ring_size = 512 }\n"
 	"interface eth1 { vlan = 7 allow = {10.0.0.0/8, fd00::/8} deny = {10.1.2.3} }\n"
-	"workers { count = 2 cpus = {1, 0} spin = 20us }\n"
+	"workers { count = 2 cpus = {1, 0} busy_poll = 20us }\n"
 	"listener web { address = \"10.99.0.1\" port = 8080 protocols = {http, datagram} }\n"
 	"listener six { address = \"fd99::1\" port = 8080 }\n"
 	"listener any { port = 81 }\n"
@@ -26,14 +26,14 @@ static const char full[] =
 	"  deadline_header = X-Deadline max_body = 1k max_reply_fields = 9 datagram_service = 7\n"
 	"  stream = yes upgrade = {WebSocket, raw} max_rate = 64k upgrade_timeout = 3s\n"
 	"  continue = backend }\n"
-	"route / { reply = 200 body = \"hello\\n\" type = text/html }\n"
+	"route / { respond { status = 200 body = \"hello\\n\" content_type = text/html } }\n"
 	"pool score {\n"
 	"  backend a { endpoint = \"shm:///run/a.sock\" }\n"
 	"  backend b { endpoint = \"rdma://[fd99::7]:4420\" fallback = \"tcp://node-7.example:4420\"\n"
-	"              first = \"rdma+ud://[fd99::7]:4420\" key_file = /etc/key owner = nobody }\n"
-	"  batch { policy = fixed size = 16 delay = 2ms bound = 5ms bound_mode = hard max_size = "
-	"32 eta = 0.25 }\n"
-	"  max_queue = 77 max_body = 2m max_reply_head = 8k fair = header fair_header = X-Client\n"
+	"              bootstrap = \"rdma+ud://[fd99::7]:4420\" key_file = /etc/key owner = nobody }\n"
+	"  batch { policy = fixed size = 16 delay = 2ms max_latency = 5ms on_overload = hard max_size = "
+	"32 slack_use = 0.25 }\n"
+	"  max_queue = 77 max_body = 2m max_reply_head = 8k fair_by = header fair_header = X-Client\n"
 	"}\n"
 	"pool plain { backend a { endpoint = \"shm:///run/p.sock\" } }\n"
 	"pool sites { backend a { endpoint = \"http://[::1]:8000\" host = \"site.example:8\" } }\n"
@@ -235,11 +235,11 @@ TEST(fills_pools_and_routes)
 
 TEST(routes_name_hosts)
 {
-	struct sl_config *c =
-		parse_ok("route / { reply = 200 host = {\"Api.Example.com\", \"*.x.org\", "
-			 "\"[::1]\"} }\n"
-			 "route / { reply = 201 host = \"b.example.com\" }\n"
-			 "route / { reply = 202 }\n");
+	struct sl_config *c = parse_ok(
+		"route / { respond { status = 200 } host = {\"Api.Example.com\", \"*.x.org\", "
+		"\"[::1]\"} }\n"
+		"route / { respond { status = 201 } host = \"b.example.com\" }\n"
+		"route / { respond { status = 202 } }\n");
 
 	for (uint32_t i = 0; i < c->route_cnt; i++) {
 		const struct sl_cfg_route *r = &c->routes[i];
@@ -259,9 +259,9 @@ TEST(routes_name_listeners_and_a_header)
 {
 	struct sl_config *c = parse_ok(
 		"listener a { port = 1 }\n"
-		"route / { reply = 200 listener = {c, a} header = \"X-Canary:  Yes, \tplease\" }\n"
-		"route / { reply = 201 listener = b }\nroute / { reply = 202 }\n"
-		"route / { reply = 203 header = \"x-canary: no\" }\n"
+		"route / { respond { status = 200 } listener = {c, a} header = \"X-Canary:  Yes, \tplease\" }\n"
+		"route / { respond { status = 201 } listener = b }\nroute / { respond { status = 202 } }\n"
+		"route / { respond { status = 203 } header = \"x-canary: no\" }\n"
 		"listener b { port = 2 } listener c { port = 3 }\n");
 
 	ck_assert_uint_eq(c->route_cnt, 4);
@@ -428,86 +428,108 @@ static const struct {
 	{"limits { max_body = 12q }", "t.conf:1: found max_body = \"12q\"; allowed: "},
 	{"limits { max_body = 65m }", "t.conf:1: found max_body = \"65m\"; allowed: "},
 	{"limits { frame_memory = 4m\n max_body = 3m }",
-	 "t.conf:1: found max_body above half of frame_memory"},
+	 "t.conf:1: found max_body above half of memory.frames"},
 	{"limits { max_head = 1k }", "t.conf:1: found max_target above max_head"},
 	{"limits { idle_timeout = 1ns }",
 	 "t.conf:1: found idle_timeout = \"1ns\"; allowed: a duration"},
-	{"route x { reply = 200 }",
+	{"route x { respond { status = 200 } }",
 	 "t.conf:1: found route \"x\"; allowed: a path that begins with /"},
-	{"route /a?b { reply = 200 }", "t.conf:1: found route \"/a?b\"; allowed: a path"},
-	{"route /a%2Fb { reply = 200 }", "t.conf:1: found route \"/a%2Fb\"; allowed: a path"},
-	{"route /a%5c { reply = 200 }", "t.conf:1: found route \"/a%5c\"; allowed: a path"},
-	{"route /a%00 { reply = 200 }", "t.conf:1: found route \"/a%00\"; allowed: a path"},
-	{"route /a% { reply = 200 }", "t.conf:1: found route \"/a%\"; allowed: a path"},
-	{"route /a%4g { reply = 200 }", "t.conf:1: found route \"/a%4g\"; allowed: a path"},
-	{"route \"**\" { reply = 200 }", "t.conf:1: found route \"**\"; allowed: a path"},
-	{"route /%7Ea { reply = 200 }\nroute /~a { reply = 201 }",
+	{"route /a?b { respond { status = 200 } }",
+	 "t.conf:1: found route \"/a?b\"; allowed: a path"},
+	{"route /a%2Fb { respond { status = 200 } }",
+	 "t.conf:1: found route \"/a%2Fb\"; allowed: a path"},
+	{"route /a%5c { respond { status = 200 } }",
+	 "t.conf:1: found route \"/a%5c\"; allowed: a path"},
+	{"route /a%00 { respond { status = 200 } }",
+	 "t.conf:1: found route \"/a%00\"; allowed: a path"},
+	{"route /a% { respond { status = 200 } }",
+	 "t.conf:1: found route \"/a%\"; allowed: a path"},
+	{"route /a%4g { respond { status = 200 } }",
+	 "t.conf:1: found route \"/a%4g\"; allowed: a path"},
+	{"route \"**\" { respond { status = 200 } }",
+	 "t.conf:1: found route \"**\"; allowed: a path"},
+	{"route /%7Ea { respond { status = 200 } }\nroute /~a { respond { status = 201 } }",
 	 "t.conf:2: found a second route \"/~a\" without methods; allowed: one, and others with"},
-	{"route / { reply = 200 path = plain }",
+	{"route / { respond { status = 200 } path = plain }",
 	 "t.conf:1: found path = \"plain\"; allowed: one of"},
-	{"route /a { reply = 200 }\nroute /a { reply = 201 }",
+	{"route /a { respond { status = 200 } }\nroute /a { respond { status = 201 } }",
 	 "t.conf:2: found a second route \"/a\" without methods; allowed: one, and others with"},
-	{"route /a { reply = 200 methods = {GET, PUT} }\nroute /b { reply = 200 }\n"
-	 "route /a { reply = 201 methods = {POST, PUT} }",
+	{"route /a { respond { status = 200 } methods = {GET, PUT} }\nroute /b { respond { status = 200 } }\n"
+	 "route /a { respond { status = 201 } methods = {POST, PUT} }",
 	 "t.conf:3: found a second route \"/a\" with a method of that on line 1; allowed: each"},
-	{"route / { reply = 200 host = \"*\" }", "t.conf:1: found host = \"*\"; allowed: up to 64"},
-	{"route / { reply = 200 host = \"a..b\" }", "t.conf:1: found host = \"a..b\"; allowed: up"},
-	{"route / { reply = 200 host = \"a.b:80\" }", "t.conf:1: found host = \"a.b:80\"; allowed"},
-	{"route / { reply = 200 host = \"*.*.b\" }", "t.conf:1: found host = \"*.*.b\"; allowed: "},
-	{"route / { reply = 200 host = \"a.b.\" }", "t.conf:1: found host = \"a.b.\"; allowed: up"},
-	{"route / { reply = 200 host = {\"a.b\", \"c.d\"} }\n"
-	 "route / { reply = 201 host = {\"e.f\", \"C.D\"} }",
+	{"route / { respond { status = 200 } host = \"*\" }",
+	 "t.conf:1: found host = \"*\"; allowed: up to 64"},
+	{"route / { respond { status = 200 } host = \"a..b\" }",
+	 "t.conf:1: found host = \"a..b\"; allowed: up"},
+	{"route / { respond { status = 200 } host = \"a.b:80\" }",
+	 "t.conf:1: found host = \"a.b:80\"; allowed"},
+	{"route / { respond { status = 200 } host = \"*.*.b\" }",
+	 "t.conf:1: found host = \"*.*.b\"; allowed: "},
+	{"route / { respond { status = 200 } host = \"a.b.\" }",
+	 "t.conf:1: found host = \"a.b.\"; allowed: up"},
+	{"route / { respond { status = 200 } host = {\"a.b\", \"c.d\"} }\n"
+	 "route / { respond { status = 201 } host = {\"e.f\", \"C.D\"} }",
 	 "t.conf:2: found a second route \"/\" without methods; allowed: one, and others with"},
-	{"listener a { port = 1 }\nroute / { reply = 200 listener = {a}\nlistener += {b} }",
+	{"listener a { port = 1 }\nroute / { respond { status = 200 } listener = {a}\nlistener += {b} }",
 	 "t.conf:3: found listener = \"b\"; allowed: a"},
-	{"listener a { port = 1 } listener b { port = 2 } route / { reply = 200 listener = c }",
+	{"listener a { port = 1 } listener b { port = 2 } route / { respond { status = 200 } listener = c }",
 	 "t.conf:1: found listener = \"c\"; allowed: a, b"},
-	{"route / { reply = 200 listener = c }",
+	{"route / { respond { status = 200 } listener = c }",
 	 "t.conf:1: found listener = \"c\"; allowed: none, there is no listener block"},
-	{"listener a { port = 1 }\nroute / { reply = 200 listener = a }\n"
-	 "route / { reply = 201 } route / { reply = 202 listener = a }",
+	{"listener a { port = 1 }\nroute / { respond { status = 200 } listener = a }\n"
+	 "route / { respond { status = 201 } } route / { respond { status = 202 } listener = a }",
 	 "t.conf:3: found a second route \"/\" without methods; allowed: one, and others with "
 	 "methods, or another host, listener or header"},
-	{"route / { reply = 200 header = \"a: b\" }\nroute / { reply = 201 header = \"A:b\" }",
+	{"route / { respond { status = 200 } header = \"a: b\" }\nroute / { respond { status = 201 } header = \"A:b\" }",
 	 "t.conf:2: found a second route \"/\" without methods; allowed: one, and others with"},
-	{"route / { reply = 200 header = \"a\" }", "t.conf:1: found header = \"a\"; allowed: a t"},
-	{"route / { reply = 200 header = \"a:\" }", "t.conf:1: found header = \"a:\"; allowed: "},
-	{"route / { reply = 200 header = \": b\" }", "t.conf:1: found header = \": b\"; allowed"},
-	{"route / { reply = 200 header = \"a: b \" }", "t.conf:1: found header = \"a: b \"; all"},
-	{"route / { reply = 200 header = \"Host: b\" }", "t.conf:1: found header = \"Host: b\"; "},
-	{"route / { reply = 200 header = \"Te: b\" }", "t.conf:1: found header = \"Te: b\"; all"},
+	{"route / { respond { status = 200 } header = \"a\" }",
+	 "t.conf:1: found header = \"a\"; allowed: a t"},
+	{"route / { respond { status = 200 } header = \"a:\" }",
+	 "t.conf:1: found header = \"a:\"; allowed: "},
+	{"route / { respond { status = 200 } header = \": b\" }",
+	 "t.conf:1: found header = \": b\"; allowed"},
+	{"route / { respond { status = 200 } header = \"a: b \" }",
+	 "t.conf:1: found header = \"a: b \"; all"},
+	{"route / { respond { status = 200 } header = \"Host: b\" }",
+	 "t.conf:1: found header = \"Host: b\"; "},
+	{"route / { respond { status = 200 } header = \"Te: b\" }",
+	 "t.conf:1: found header = \"Te: b\"; all"},
 	{"route /a {\n}",
-	 "t.conf:1: found route \"/a\" with neither pool nor reply; allowed: one of"},
-	{"route /a { reply = 99 }",
-	 "t.conf:1: found reply = \"99\"; allowed: a whole number from 200"},
-	{"route /a { reply = 204 body = x }",
-	 "t.conf:1: found a body for reply = \"204\"; allowed: none"},
-	{"route /a { methods = {GET, BREW} reply = 200 }",
+	 "t.conf:1: found route \"/a\" with neither pool nor respond; allowed: one of"},
+	{"route /a { respond { status = 99 } }",
+	 "t.conf:1: found status = \"99\"; allowed: a whole number from 200"},
+	{"route /a { respond { status = 204 body = x } }",
+	 "t.conf:1: found a body for status = \"204\"; allowed: none"},
+	{"route /a { methods = {GET, BREW} respond { status = 200 } }",
 	 "t.conf:1: found methods = \"BREW\"; allowed: GET, HEAD"},
-	{"route /a { methods = {GET, TRACE} reply = 200 }",
+	{"route /a { methods = {GET, TRACE} respond { status = 200 } }",
 	 "t.conf:1: found methods = \"TRACE\"; allowed: GET, HEAD"},
-	{"route /a { methods = {\"\"} reply = 200 }", "t.conf:1: found methods = \"\"; allowed: "},
+	{"route /a { methods = {\"\"} respond { status = 200 } }",
+	 "t.conf:1: found methods = \"\"; allowed: "},
 	{"route /a {\n\npool = nowhere }\npool here { backend a { endpoint = \"shm:///a\" } }",
 	 "t.conf:3: found pool = \"nowhere\"; allowed: here"},
 	{"route /a { pool = nowhere }",
 	 "t.conf:1: found pool = \"nowhere\"; allowed: none, there is no"},
-	{"route /a { reply = 200 pool = p }", "t.conf:1: found route \"/a\" with pool and reply"},
-	{"route /a { reply = 200 forward_headers = {Connection} }",
+	{"route /a { respond { status = 200 } pool = p }",
+	 "t.conf:1: found route \"/a\" with pool and respond"},
+	{"route /a { respond { status = 200 } forward_headers = {Connection} }",
 	 "t.conf:1: found forward_headers = \"Connection\"; allowed: names of headers, none of "
 	 "them hop"},
-	{"route /a { reply = 200 upgrade = {h2c} }",
+	{"route /a { respond { status = 200 } upgrade = {h2c} }",
 	 "t.conf:1: found upgrade = \"h2c\"; allowed: auto, none, or names of protocols such as websocket, but none"},
-	{"route /a { reply = 200 upgrade = {TLS} }", "t.conf:1: found upgrade = \"TLS\""},
-	{"route /a { reply = 200 upgrade = {\"a b\"} }", "t.conf:1: found upgrade = \"a b\""},
+	{"route /a { respond { status = 200 } upgrade = {TLS} }",
+	 "t.conf:1: found upgrade = \"TLS\""},
+	{"route /a { respond { status = 200 } upgrade = {\"a b\"} }",
+	 "t.conf:1: found upgrade = \"a b\""},
 	{"route /a { pool = p upgrade = {x} }\npool p { backend b { endpoint = \"shm:///b\" } }",
 	 "t.conf:1: found upgrade on route \"/a\" without stream; allowed: with a pool and stream"},
-	{"route /a { reply = 200 continue = client }",
+	{"route /a { respond { status = 200 } continue = client }",
 	 "t.conf:1: found continue = \"client\"; allowed: one of gateway, backend"},
 	{"route /a { pool = p continue = backend }\npool p { backend b { endpoint = \"shm:///b\" } }",
 	 "t.conf:1: found continue = backend on route \"/a\" without stream; allowed: with a pool"},
-	{"route /a { reply = 200 deadline_header = \"a b\" }",
+	{"route /a { respond { status = 200 } deadline_header = \"a b\" }",
 	 "t.conf:1: found deadline_header = \"a b\""},
-	{"route /a { reply = 200 datagram_service = 1 }\nroute /b { reply = 200 datagram_service = "
+	{"route /a { respond { status = 200 } datagram_service = 1 }\nroute /b { respond { status = 200 } datagram_service = "
 	 "1 }",
 	 "t.conf:2: found datagram_service = \"1\" in two routes; allowed: each number once"},
 	{"\npool p { subset = 0 backend a { endpoint = \"shm:///a\" } }",
@@ -555,7 +577,7 @@ static const struct {
 	{"pool p { backend b { endpoint = \"shm:///x\" }\nbatch { }\nbatch { } }",
 	 "t.conf:3: found a second batch block; allowed: one"},
 	{"pool p { backend b { endpoint = \"shm:///x\" } fair = header }",
-	 "t.conf:1: found pool \"p\" with fair = header but no fair_header; allowed: both or none"},
+	 "t.conf:1: found pool \"p\" with fair_by = header but no fair_header; allowed: both or none"},
 	{"admin { address = \"*\" }",
 	 "t.conf:1: found address = \"*\"; allowed: an IPv4 or IPv6 address"},
 	{"\nadmin { address = \"0.0.0.0\" }", "t.conf:2: found address = \"0.0.0.0\" without "
@@ -579,25 +601,25 @@ static const struct {
 	 "t.conf:1: found unknown key \"max_body\" (it belongs into pool); allowed: address, "},
 	{"listener web { port = 1\npool p { } }",
 	 "t.conf:2: found unknown key \"pool\" (it belongs outside of all blocks); allowed: add"},
-	{"route / { reply = 200\ninclude = x }",
+	{"route / { respond { status = 200 }\ninclude = x }",
 	 "t.conf:2: found unknown key \"include\" (it belongs outside of all blocks); allowed: "},
 	{"worker_processes 4;\nuser = www;",
-	 "t.conf:1: found unknown key \"worker_processes\"; allowed: user, log_level, include, "},
+	 "t.conf:1: found unknown key \"worker_processes\"; allowed: user, log_level, request_path, "},
 	{"user = \"abc", "t.conf:1: found a text without its closing quote; allowed: a quote at"},
 	{"interface \"eth0 { }\nlistener \"web\" { port = 1 }\nuser = \"www\"",
 	 "t.conf:1: found a text without its closing quote; allowed: a quote at"},
 	{"user = a\nlistener web { port = 1\n address = \"10.0.0.1 }\n"
-	 "listener b { port = 2 address = \"10.0.0.2\" }\nroute / { reply = 200 body = \"x\" }",
+	 "listener b { port = 2 address = \"10.0.0.2\" }\nroute / { respond { status = 200 body = \"x\" } }",
 	 "t.conf:3: found a text without its closing quote; allowed: a quote at"},
 	{"user = a\nadmin { hosts = {\"a\", \"b, \"c\"}\n address = \"::1\" }\nlog_level = 'info'",
 	 "t.conf:2: found a text without its closing quote; allowed: a quote at"},
-	{"route /a { reply = 200 body = \"two\nlines\" }\nroute /b { reply = 200 body = 'x }\n",
+	{"route /a { respond { status = 200 body = \"two\nlines\" } }\nroute /b { respond { status = 200 } body = 'x }\n",
 	 "t.conf:3: found a text without its closing quote; allowed: a quote at"},
-	{"route /a { reply = 200 body = \"two\nlines\" }\n\nroute /b {",
+	{"route /a { respond { status = 200 body = \"two\nlines\" } }\n\nroute /b {",
 	 "t.conf:4: found { without its }; allowed: as many } as {"},
 	{"\nuser = ${SL_TEST_UNSET}",
 	 "t.conf:2: found ${SL_TEST_UNSET}, which is not set in the environment; allowed: a var"},
-	{"listener a { port = 1 }\nroute / { reply = 200\nbody = \"a ${SL_TEST_UNSET} b\" }",
+	{"listener a { port = 1 }\nroute / { respond { status = 200 }\nbody = \"a ${SL_TEST_UNSET} b\" }",
 	 "t.conf:3: found ${SL_TEST_UNSET}, which is not set in the environment; allowed: a var"},
 	{"listener ${SL_TEST_UNSET} {\nport = 1 }",
 	 "t.conf:1: found ${SL_TEST_UNSET}, which is not set in the environment; allowed: a var"},
@@ -651,10 +673,10 @@ TEST(tells_every_mistake)
 		"pool p { backend x { endpoint = \"tcp://a\" }\n"         /* 13 */
 		/* 14 x 3 */
 		"  backend x { endpoint = \"shm:///x\" } batch { eta = 2 bond = 3 } }\n"
-		"route /a { reply = 99 }\n"                  /* 15 */
-		"route /b { pool = q }\n"                    /* 16 */
-		"route /c { reply = 200 reply = 201 }\n"     /* 17 */
-		"limits { max_body = 65m max_head = 1k }\n"; /* 18 x 2 */
+		"route /a { respond { status = 99 } }\n"                           /* 15 */
+		"route /b { pool = q }\n"                                          /* 16 */
+		"route /c { respond { status = 200 } respond { status = 201 } }\n" /* 17 */
+		"limits { max_body = 65m max_head = 1k }\n";                       /* 18 x 2 */
 	static const int lines[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  9,  10,
 				    11, 12, 13, 14, 14, 14, 15, 16, 17, 18, 18};
 	static char all[16384];
@@ -713,16 +735,16 @@ TEST(loads_complete_files_only)
 	static const struct {
 		const char *text, *err;
 	} files[] = {
-		{"user = root listener a { port = 1 } route / { reply = 200 }",
+		{"user = root listener a { port = 1 } route / { respond { status = 200 } }",
 		 ":1: found no interface; allowed:"},
 		{"user = root listener a { port = 1 }",
 		 ":1: found no interface; allowed: at least one\n"},
-		{"user = root interface lo { } route / { reply = 200 }",
+		{"user = root interface lo { } route / { respond { status = 200 } }",
 		 ":1: found no listener; allowed:"},
 		{"user = root interface lo { } listener a { port = 1 }",
 		 ":1: found no route; allowed:"},
 		/* Requirements on this host, reported in the same run. */
-		{"user = root interface nosuch0 { }\nlistener a { port = 0 } route / { reply = 200 }",
+		{"user = root interface nosuch0 { }\nlistener a { port = 0 } route / { respond { status = 200 } }",
 		 ":1: found no interface \"nosuch0\" here; allowed: one that `ip link` lists\n"},
 	};
 	char path[32];
@@ -841,7 +863,7 @@ TEST(changes_that_need_a_restart_are_told)
 
 	sl_config_diff(a, b, true, collect, keys);
 	ck_assert_str_eq(keys, "workers.count;interface e;interface f;limits.max_head;"
-			       "limits.frame_memory;");
+			       "memory.frames;");
 	keys[0] = 0;
 	sl_config_diff(a, b, false, collect, keys);
 	ck_assert_str_eq(keys, "log_level;interface f.deny;limits.max_body;");

@@ -79,13 +79,13 @@ TEST(files_are_read_in_place_and_in_order)
 	int routes = 0;
 
 	set_up();
-	put("main.conf",
-	    MAIN "route /1 { reply = 201 header = \"a: 1\" } include = \"conf.d/*.conf\" "
-		 "route /5 { reply = 205 } include = {conf.d/none*.x, \"one.inc\"}");
-	put("conf.d/b.conf", "route /4 { reply = 204 }");
-	put("conf.d/a.conf", "route /2 { reply = 202 }\ninclude = '../other'");
+	put("main.conf", MAIN
+	    "route /1 { respond { status = 201 } header = \"a: 1\" } include = \"conf.d/*.conf\" "
+	    "route /5 { respond { status = 205 } } include = {conf.d/none*.x, \"one.inc\"}");
+	put("conf.d/b.conf", "route /4 { respond { status = 204 } }");
+	put("conf.d/a.conf", "route /2 { respond { status = 202 } }\ninclude = '../other'");
 	put("conf.d/a.conf~", "nonsense");
-	put("other", "route /3 { reply = 203 }\n# no newline at the end");
+	put("other", "route /3 { respond { status = 203 } }\n# no newline at the end");
 	put("one.inc", "log_level = warn");
 	c = accepted();
 	ck_assert_uint_eq(c->route_cnt, 5);
@@ -109,28 +109,30 @@ TEST(a_mistake_names_its_file_and_line)
 	static const struct {
 		const char *main, *a, *line;
 	} wrong[] = {
-		{MAIN "include = conf.d/a.conf\nroute / { reply = 200 }", "\n\nlog_level = loud",
-		 "conf.d/a.conf:3: found log_level = \"loud\""},
-		{MAIN "include = conf.d/a.conf\n\nroute / { reply = 99 }", "log_level = info\n\n\n",
-		 "main.conf:6: found reply = \"99\""},
-		{"include = conf.d/a.conf " MAIN "route / { reply = 99 }", "\n\n\n",
-		 "main.conf:4: found reply = \"99\""},
-		{MAIN "include = conf.d/a.conf\nroute / { reply = 200 }", "\nrout / { }",
+		{MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 } }",
+		 "\n\nlog_level = loud", "conf.d/a.conf:3: found log_level = \"loud\""},
+		{MAIN "include = conf.d/a.conf\n\nroute / { respond { status = 99 } }",
+		 "log_level = info\n\n\n", "main.conf:6: found status = \"99\""},
+		{"include = conf.d/a.conf " MAIN "route / { respond { status = 99 } }", "\n\n\n",
+		 "main.conf:4: found status = \"99\""},
+		{MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 } }",
+		 "\nrout / { }",
 		 "conf.d/a.conf:2: found unknown key \"rout\" (did you mean route?)"},
-		{MAIN "include = conf.d/a.conf\nroute / { reply = 200 }",
+		{MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 } }",
 		 "\nlistener b {\nport = 2", "conf.d/a.conf:2: found { without its }"},
-		{MAIN "include = conf.d/a.conf\nroute / { reply = 200 }", "}",
+		{MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 } }", "}",
 		 "conf.d/a.conf:1: found } without its {"},
-		{MAIN "include = conf.d/a.conf\nroute / { reply = 200 body = \"x\" }",
+		{MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 body = \"x\" } }",
 		 "\nuser = \"a", "conf.d/a.conf:2: found a text without its closing quote"},
-		{MAIN "include = conf.d/a.conf\nroute / { reply = 200 }", "\nroute /x {\nreply 5 }",
-		 "conf.d/a.conf:3: found reply without a value"},
-		{MAIN "route / { reply = 200 methods = {GET} } include = conf.d/a.conf",
-		 "\nroute / { reply = 200 methods = {GET} }",
+		{MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 } }",
+		 "\nroute /x {\nreply 5 }", "conf.d/a.conf:3: found reply without a value"},
+		{MAIN
+		 "route / { respond { status = 200 } methods = {GET} } include = conf.d/a.conf",
+		 "\nroute / { respond { status = 200 } methods = {GET} }",
 		 "conf.d/a.conf:2: found a second route \"/\" with a method of that on "},
-		{MAIN "include = conf.d/a.conf\nroute / { reply = 200 pool = x }",
+		{MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 } pool = x }",
 		 "pool x { backend b { endpoint = \"shm:///b\" } }",
-		 "main.conf:5: found route \"/\" with pool and reply"},
+		 "main.conf:5: found route \"/\" with pool and respond"},
 		{MAIN "\ninclude = none.conf", "", "main.conf:5: found include of \""},
 		{MAIN "\ninclude = conf.d", "", "main.conf:5: found include of \""},
 		{MAIN "include = \"\"", "", "main.conf:4: found include = \"\"; allowed: "},
@@ -155,7 +157,7 @@ TEST(a_mistake_of_the_host_names_the_included_file)
 	char line[200];
 
 	set_up();
-	put("main.conf", MAIN "include = conf.d/a.conf\nroute / { reply = 200 }");
+	put("main.conf", MAIN "include = conf.d/a.conf\nroute / { respond { status = 200 } }");
 	put("conf.d/a.conf", "\ninterface nosuch0 { }");
 	c = accepted();
 	ck_assert_int_eq(sl_config_check_system(c, &err), -1);
@@ -177,7 +179,7 @@ TEST(files_that_include_each_other_are_refused)
 	put("conf.d/a.conf", "include = a.conf");
 	refused("%s/conf.d/a.conf:1: found include of \"%s/conf.d/a.conf\" in itself", folder,
 		folder);
-	put("main.conf", MAIN "route / { reply = 200 }\ninclude = 1");
+	put("main.conf", MAIN "route / { respond { status = 200 } }\ninclude = 1");
 	for (int i = 1; i <= 9; i++) {
 		snprintf(name, sizeof(name), "%d", i);
 		snprintf(content, sizeof(content), "include = %d", i + 1);
@@ -189,7 +191,7 @@ TEST(files_that_include_each_other_are_refused)
 	put("9", "");
 	refused("%s/8:1: found include of \"%s/9\" beyond 8 levels; allowed: fewer", folder,
 		folder);
-	put("main.conf", MAIN "route / { reply = 200 }\ninclude = 1");
+	put("main.conf", MAIN "route / { respond { status = 200 } }\ninclude = 1");
 	put("1", "");
 	put("1", "include = {2, 2, 2, 2, 2, 2, 2, 2}");
 	put("2", "include = {3, 3, 3, 3, 3, 3, 3, 3}");
@@ -204,7 +206,7 @@ TEST(files_that_include_each_other_are_refused)
 TEST(a_file_of_others_is_refused)
 {
 	set_up();
-	put("main.conf", MAIN "route / { reply = 200 }\ninclude = \"conf.d/*.conf\"");
+	put("main.conf", MAIN "route / { respond { status = 200 } }\ninclude = \"conf.d/*.conf\"");
 	put("conf.d/a.conf", "log_level = warn");
 	sl_config_free(accepted());
 	chmod(at("conf.d/a.conf"), 0664);

@@ -254,7 +254,7 @@ TEST(reload_applies_what_needs_no_restart)
 	fclose(f);
 	kill(getpid(), SIGHUP);
 	wait_for_log(fds[0],
-		     "in force: limits.drain_timeout, listener a.port, route /.reply; "
+		     "in force: limits.drain_timeout, listener a.port, route /.respond.status; "
 		     "needs a restart: interface lo, workers.count",
 		     log, sizeof(log));
 	f = fopen(r.file, "a");

@@ -13,9 +13,9 @@
 #include "suite.h"
 
 #define BACKEND(name) "backend " name " { endpoint = \"shm:///" name "\" } "
-#define ECHO(inside)  "pool echo { batch { bound = 10s max_size = 16 } " inside "}\n"
+#define ECHO(inside)  "pool echo { batch { max_latency = 10s max_size = 16 } " inside "}\n"
 #define ECHO_AB       ECHO(BACKEND("a") BACKEND("b"))
-#define OTHER         "pool other { batch { bound = 10s max_size = 16 } " BACKEND("o") "}\n"
+#define OTHER         "pool other { batch { max_latency = 10s max_size = 16 } " BACKEND("o") "}\n"
 #define TO_ECHO       "route \"/e\" { pool = echo idempotent = yes }\n"
 #define TO_OTHER      "route \"/o\" { pool = other }\n"
 
@@ -142,8 +142,8 @@ TEST(unchanged_pool_keeps_channels_and_counters)
 	/* In another order, with other options. */
 	slots[0] = 1;
 	slots[1] = 0;
-	reload(OTHER "pool echo { max_queue = 7 batch { bound = 1s max_size = 3 } " BACKEND("b")
-		       BACKEND("a") "}\n" TO_OTHER TO_ECHO);
+	reload(OTHER "pool echo { max_queue = 7 batch { max_latency = 1s max_size = 3 } " BACKEND(
+		"b") BACKEND("a") "}\n" TO_OTHER TO_ECHO);
 	ck_assert_ptr_eq(bed.core.wcfg->pools[1].pool, echo);
 	ck_assert_ptr_eq(backend(1, 0), b);
 	ck_assert_ptr_eq(backend(1, 1), a);

@@ -82,8 +82,8 @@ static unsigned by_method(const char *path, enum sl_method method)
 
 TEST(prefixes_match_whole_segments_and_the_longest_wins)
 {
-	make("route / { reply = 200 } route /api { reply = 201 } route /api/v1 { reply = 202 }\n"
-	     "route /pkg.Svc/ { reply = 203 }\n");
+	make("route / { respond { status = 200 } } route /api { respond { status = 201 } } route /api/v1 { respond { status = 202 } }\n"
+	     "route /pkg.Svc/ { respond { status = 203 } }\n");
 	ck_assert_uint_eq(at("", "/api/v1"), 202);
 	ck_assert_uint_eq(at("", "/api/v1/x"), 202);
 	ck_assert_uint_eq(at("", "/api/v1/"), 202);
@@ -101,7 +101,7 @@ TEST(prefixes_match_whole_segments_and_the_longest_wins)
 
 TEST(a_prefix_that_ends_in_a_slash_goes_before_the_same_without)
 {
-	make("route /a { reply = 201 } route /a/ { reply = 202 }\n");
+	make("route /a { respond { status = 201 } } route /a/ { respond { status = 202 } }\n");
 	ck_assert_uint_eq(at("", "/a"), 201);
 	ck_assert_uint_eq(at("", "/a/"), 202);
 	ck_assert_uint_eq(at("", "/a/b"), 202);
@@ -110,10 +110,10 @@ TEST(a_prefix_that_ends_in_a_slash_goes_before_the_same_without)
 
 TEST(routes_of_a_prefix_are_told_apart_by_method)
 {
-	make("route /a { reply = 201 methods = {GET} }\n"
-	     "route /a { reply = 202 methods = {POST, PUT} }\n"
-	     "route /a/b { reply = 203 methods = {GET} }\n"
-	     "route / { reply = 200 }\n");
+	make("route /a { respond { status = 201 } methods = {GET} }\n"
+	     "route /a { respond { status = 202 } methods = {POST, PUT} }\n"
+	     "route /a/b { respond { status = 203 } methods = {GET} }\n"
+	     "route / { respond { status = 200 } }\n");
 	ck_assert_uint_eq(by_method("/a/c", SL_METHOD_GET), 201);
 	ck_assert_uint_eq(by_method("/a/c", SL_METHOD_HEAD), 201);
 	ck_assert_uint_eq(by_method("/a/c", SL_METHOD_PUT), 202);
@@ -128,8 +128,8 @@ TEST(routes_of_a_prefix_are_told_apart_by_method)
 
 TEST(a_route_without_methods_has_all_the_rest)
 {
-	make("route /a { reply = 201 methods = {GET} } route /a { reply = 202 }\n"
-	     "route /b { reply = 203 methods = {HEAD} } route /b { reply = 204 methods = {GET} }\n");
+	make("route /a { respond { status = 201 } methods = {GET} } route /a { respond { status = 202 } }\n"
+	     "route /b { respond { status = 203 } methods = {HEAD} } route /b { respond { status = 204 } methods = {GET} }\n");
 	ck_assert_uint_eq(by_method("/a", SL_METHOD_GET), 201);
 	ck_assert_uint_eq(by_method("/a", SL_METHOD_HEAD), 202);
 	ck_assert_uint_eq(by_method("/a", SL_METHOD_OTHER), 202);
@@ -139,10 +139,10 @@ TEST(a_route_without_methods_has_all_the_rest)
 
 TEST(hosts_go_from_exact_to_wildcard_to_any)
 {
-	make("route / { reply = 200 }\n"
-	     "route / { reply = 201 host = api.example.com }\n"
-	     "route / { reply = 202 host = \"*.example.com\" }\n"
-	     "route / { reply = 203 host = {\"*.eu.example.com\", \"[::1]\"} }\n");
+	make("route / { respond { status = 200 } }\n"
+	     "route / { respond { status = 201 } host = api.example.com }\n"
+	     "route / { respond { status = 202 } host = \"*.example.com\" }\n"
+	     "route / { respond { status = 203 } host = {\"*.eu.example.com\", \"[::1]\"} }\n");
 	ck_assert_uint_eq(at("api.example.com", "/"), 201);
 	ck_assert_uint_eq(at("www.example.com", "/"), 202);
 	ck_assert_uint_eq(at("a.b.example.com", "/"), 202);
@@ -158,9 +158,9 @@ TEST(hosts_go_from_exact_to_wildcard_to_any)
 
 TEST(hosts_are_compared_without_case_port_and_trailing_dot)
 {
-	make("route / { reply = 201 host = api.example.com }\n"
-	     "route / { reply = 202 host = \"*.example.com\" }\n"
-	     "route / { reply = 203 host = \"[fd99::1]\" }\n");
+	make("route / { respond { status = 201 } host = api.example.com }\n"
+	     "route / { respond { status = 202 } host = \"*.example.com\" }\n"
+	     "route / { respond { status = 203 } host = \"[fd99::1]\" }\n");
 	ck_assert_uint_eq(at("API.Example.com:8080", "/"), 201);
 	ck_assert_uint_eq(at("api.example.com.", "/"), 201);
 	ck_assert_uint_eq(at("api.example.com.:443", "/"), 201);
@@ -176,7 +176,7 @@ TEST(overlong_host_name_matches_no_route)
 	char host[255];
 	size_t len;
 
-	make("route / { reply = 200 }\nroute / { reply = 202 host = \"*.example.com\" }\n");
+	make("route / { respond { status = 200 } }\nroute / { respond { status = 202 } host = \"*.example.com\" }\n");
 	for (len = 253; len <= 254; len++) {
 		memset(host, 'a', sizeof(host));
 		memcpy(host + len - 12, ".example.com", 13);
@@ -187,9 +187,9 @@ TEST(overlong_host_name_matches_no_route)
 
 TEST(a_host_without_the_path_leaves_it_to_the_next)
 {
-	make("route /x { reply = 201 host = a.example.com }\n"
-	     "route /y { reply = 202 host = \"*.example.com\" }\n"
-	     "route /z { reply = 203 }\n");
+	make("route /x { respond { status = 201 } host = a.example.com }\n"
+	     "route /y { respond { status = 202 } host = \"*.example.com\" }\n"
+	     "route /z { respond { status = 203 } }\n");
 	ck_assert_uint_eq(at("a.example.com", "/x"), 201);
 	ck_assert_uint_eq(at("a.example.com", "/y"), 202);
 	ck_assert_uint_eq(at("a.example.com", "/z"), 203);
@@ -201,11 +201,11 @@ TEST(a_host_without_the_path_leaves_it_to_the_next)
 
 TEST(routes_of_a_listener_go_before_general_ones)
 {
-	make("route / { reply = 200 } route /a { reply = 201 }\n"
-	     "route / { reply = 202 listener = two }\n"
-	     "route /a { reply = 203 listener = {one, three} }\n"
-	     "route /c { reply = 204 listener = three }\n"
-	     "route / { reply = 205 host = b.example }\n" LISTENERS);
+	make("route / { respond { status = 200 } } route /a { respond { status = 201 } }\n"
+	     "route / { respond { status = 202 } listener = two }\n"
+	     "route /a { respond { status = 203 } listener = {one, three} }\n"
+	     "route /c { respond { status = 204 } listener = three }\n"
+	     "route / { respond { status = 205 } host = b.example }\n" LISTENERS);
 	ck_assert_uint_eq(by(0, NULL, "/"), 200);
 	ck_assert_uint_eq(by(0, NULL, "/a"), 203);
 	ck_assert_uint_eq(by(2, NULL, "/a"), 203);
@@ -220,10 +220,10 @@ TEST(routes_of_a_listener_go_before_general_ones)
 
 TEST(a_host_goes_before_a_listener)
 {
-	make("route / { reply = 200 } route / { reply = 201 listener = two }\n"
-	     "route /x { reply = 202 host = a.example }\n"
-	     "route /x { reply = 203 host = \"*.example\" listener = two }\n"
-	     "route /y { reply = 204 host = \"*.example\" listener = two }\n" LISTENERS);
+	make("route / { respond { status = 200 } } route / { respond { status = 201 } listener = two }\n"
+	     "route /x { respond { status = 202 } host = a.example }\n"
+	     "route /x { respond { status = 203 } host = \"*.example\" listener = two }\n"
+	     "route /y { respond { status = 204 } host = \"*.example\" listener = two }\n" LISTENERS);
 	ck_assert_uint_eq(by(1, NULL, "/x"), 202);
 	ck_assert_uint_eq(by(1, NULL, "/y"), 204);
 	ck_assert_uint_eq(by(1, NULL, "/z"), 201);
@@ -239,10 +239,10 @@ TEST(a_header_picks_a_route)
 				 *const twice[] = {"x-canary: no", "x-canary: yes", NULL},
 				 *const other[] = {"x-canary2: yes", NULL};
 
-	make("route / { reply = 200 } route /a { reply = 201 }\n"
-	     "route / { reply = 202 header = \"x-Canary: yes\" }\n"
-	     "route /b { reply = 203 header = \"x-canary:yes\" }\n"
-	     "route /c { reply = 204 header = \"x-canary: no\" }\n");
+	make("route / { respond { status = 200 } } route /a { respond { status = 201 } }\n"
+	     "route / { respond { status = 202 } header = \"x-Canary: yes\" }\n"
+	     "route /b { respond { status = 203 } header = \"x-canary:yes\" }\n"
+	     "route /c { respond { status = 204 } header = \"x-canary: no\" }\n");
 	/* Before the longer prefix without one. */
 	ck_assert_uint_eq(by(0, yes, "/a"), 202);
 	ck_assert_uint_eq(by(0, yes, "/b/x"), 203);
@@ -259,8 +259,8 @@ TEST(of_two_headers_the_longer_prefix_wins_then_the_first_in_the_file)
 {
 	static const char *const both[] = {"z: 1", "b: 1", NULL};
 
-	make("route / { reply = 201 header = \"z: 1\" }\nroute / { reply = 202 header = \"b: 1\" }\n"
-	     "route /x { reply = 203 header = \"b: 1\" }\nroute /x/y { reply = 204 header = \"z: 1\" }\n");
+	make("route / { respond { status = 201 } header = \"z: 1\" }\nroute / { respond { status = 202 } header = \"b: 1\" }\n"
+	     "route /x { respond { status = 203 } header = \"b: 1\" }\nroute /x/y { respond { status = 204 } header = \"z: 1\" }\n");
 	ck_assert_uint_eq(by(0, both, "/"), 201);
 	ck_assert_uint_eq(by(0, both, "/x"), 203);
 	ck_assert_uint_eq(by(0, both, "/x/y"), 204);
@@ -272,11 +272,11 @@ TEST(a_listener_goes_before_a_header)
 {
 	static const char *const canary[] = {"c: 1", NULL};
 
-	make("route / { reply = 200 } route / { reply = 201 header = \"c: 1\" }\n"
-	     "route /a { reply = 202 listener = {one, two} }\n"
-	     "route /b { reply = 203 listener = two header = \"c: 1\" }\n"
-	     "route /b { reply = 204 listener = two }\n"
-	     "route /b { reply = 205 listener = three header = \"c: 1\" methods = {GET} }\n" LISTENERS);
+	make("route / { respond { status = 200 } } route / { respond { status = 201 } header = \"c: 1\" }\n"
+	     "route /a { respond { status = 202 } listener = {one, two} }\n"
+	     "route /b { respond { status = 203 } listener = two header = \"c: 1\" }\n"
+	     "route /b { respond { status = 204 } listener = two }\n"
+	     "route /b { respond { status = 205 } listener = three header = \"c: 1\" methods = {GET} }\n" LISTENERS);
 	ck_assert_uint_eq(by(0, canary, "/a"), 202);
 	ck_assert_uint_eq(by(2, canary, "/a"), 201);
 	ck_assert_uint_eq(by(1, canary, "/b"), 203);
@@ -354,7 +354,7 @@ TEST(a_path_of_slashes_ends)
 {
 	char path[4097];
 
-	make("route / { reply = 200 } route \"///\" { reply = 201 }\n");
+	make("route / { respond { status = 200 } } route \"///\" { respond { status = 201 } }\n");
 	memset(path, '/', sizeof(path) - 1);
 	path[sizeof(path) - 1] = 0;
 	ck_assert_uint_eq(at("", path), 201);

@@ -60,12 +60,12 @@ gateway << CONFIG
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool two {
-    batch { bound = 10s }
+    batch { max_latency = 10s }
     backend far { endpoint = "rdma://$rxe_server:7471" key_file = "$D/key" }
     backend near { endpoint = "shm://$D/near.sock" }
 }
 pool one {
-    batch { bound = 3s }
+    batch { max_latency = 3s }
     backend far { endpoint = "rdma://$rxe_server:7471" key_file = "$D/key" }
 }
 route "/two" { pool = two deadline = 12s idempotent = yes }

@@ -13,8 +13,8 @@ ports="7471 7472 7473 7474"
 pool_of() {
     cat << CONFIG
 pool p$1 {
-    batch { bound = 10s }
-    backend echo { endpoint = "rdma://$rxe_server:$1" first = "rdma+ud://$rxe_server:$1" key_file = "$D/key" }
+    batch { max_latency = 10s }
+    backend echo { endpoint = "rdma://$rxe_server:$1" bootstrap = "rdma+ud://$rxe_server:$1" key_file = "$D/key" }
 }
 route "/$1" { pool = p$1 deadline = 60s }
 CONFIG
@@ -52,7 +52,7 @@ check "the backends listen" within 60 listen 4
 gateway_config << CONFIG
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
-limits { max_promoted = 2 }
+limits { max_rc_qps = 2 }
 $(for p in $ports; do pool_of "$p"; done)
 CONFIG
 # A first endpoint has a second to answer, which may be too short for a guest on a slow host: then the gateway begins anew.

@@ -31,7 +31,7 @@ gateway << CONFIG
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool one {
-    batch { bound = 10s }
+    batch { max_latency = 10s }
     backend echo { endpoint = "rdma+ud://$rxe_server:7471" key_file = "$D/key" }
 }
 route "/echo" { pool = one deadline = 10s }
@@ -61,7 +61,7 @@ end_process "${pid_of[echo]}" 20
 : > "$D/backend.log"
 "$BUILD/echo" --listen "rdma://$rxe_server:7472,rdma+ud://$rxe_server:7472" --key-file "$D/key" >> "$D/backend.log" 2>&1 < /dev/null &
 pid_of[echo]=$!
-sed -i "s,endpoint = .* key_file,endpoint = \"rdma://$rxe_server:7472\" first = \"rdma+ud://$rxe_server:7472\" key_file," "$D/gw.conf"
+sed -i "s,endpoint = .* key_file,endpoint = \"rdma://$rxe_server:7472\" bootstrap = \"rdma+ud://$rxe_server:7472\" key_file," "$D/gw.conf"
 check "the next one listens" within 60 grep -q 'serving on' "$D/backend.log"
 check "a connection may begin as a virtual one" gw "$SLUICE" reload
 check "it does" within 30 grep -q 'one/echo is up for worker 0: ud rxe1.*' "$D/gw.log"

@@ -42,7 +42,7 @@ gateway << CONFIG
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool one {
-    batch { bound = 10s }
+    batch { max_latency = 10s }
     backend echo { endpoint = "rdma://$rxe_server:7471" key_file = "$D/key" }
 }
 route "/echo" { pool = one deadline = 10s }
@@ -94,7 +94,7 @@ gateway << CONFIG
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
 pool one {
-    batch { bound = 10s }
+    batch { max_latency = 10s }
     backend echo { endpoint = "rdma://$rxe_server:7471" fallback = "shm://$D/near.sock" key_file = "$D/key" }
 }
 route "/echo" { pool = one deadline = 10s }

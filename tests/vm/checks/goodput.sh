@@ -16,7 +16,7 @@ cat > "$dir/gw.conf" << CONFIG
 user = "root"
 interface eth0 { }
 listener v4 { address = "10.79.0.1" port = 8080 }
-pool echo { batch { bound = 60s } backend a { endpoint = "shm://$dir/echo.sock" } }
+pool echo { batch { max_latency = 60s } backend a { endpoint = "shm://$dir/echo.sock" } }
 route "/echo" { pool = echo }
 limits { send_timeout = 60s }
 CONFIG

@@ -19,7 +19,7 @@ user = "root"
 interface eth0 { }
 workers { cpus = {0} }
 listener safe { address = "10.78.0.1" port = 8443 tls { certificate = "$dir/a.pem" key = "$dir/a.key" } }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 CONFIG
 path_gateway
 task=$(grep -l '^handshake' "/proc/$(pgrep -P "${pids[-1]}" sluice)"/task/*/comm)

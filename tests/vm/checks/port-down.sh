@@ -91,12 +91,12 @@ pools() {
         scheme=rdma$([ $kind = own ] || echo +ud)
         cat << POOLS
 pool two-$kind {
-    batch { bound = 10s }
+    batch { max_latency = 10s }
     backend far { endpoint = "$scheme://$rxe_server:7471" key_file = "$D/key" }
     backend near { endpoint = "$scheme://$rxe_server2:7471" key_file = "$D/key" }
 }
 pool one-$kind {
-    batch { bound = 10s }
+    batch { max_latency = 10s }
     backend far { endpoint = "$scheme://$rxe_server:7471" key_file = "$D/key" }
 }
 route "/two-$kind" { pool = two-$kind deadline = 12s idempotent = yes }

@@ -43,11 +43,11 @@ static const char config[] =
 	"pool echo {\n"
 	"\tbackend a { endpoint = \"shm://" DEMO_DIR "/echo-a.sock\" }\n"
 	"\tbackend b { endpoint = \"shm://" DEMO_DIR "/echo-b.sock\" }\n"
-	"\tbatch { bound = 1s }\n"
+	"\tbatch { max_latency = 1s }\n"
 	"}\n"
 	"pool score {\n"
 	"\tbackend a { endpoint = \"shm://" DEMO_DIR "/score.sock\" }\n"
-	"\tbatch { bound = 1s }\n"
+	"\tbatch { max_latency = 1s }\n"
 	"}\n"
 	"pool chat { backend a { endpoint = \"shm://" DEMO_DIR "/chat.sock\" } }\n"
 	"pool chat_in_c { backend a { endpoint = \"shm://" DEMO_DIR "/chat-c.sock\" } }\n"
@@ -63,7 +63,7 @@ static const char config[] =
 	"route \"/chat-in-c\" { pool = chat_in_c stream = yes }\n"
 	"route \"/demo.Chat/\" { pool = chat stream = yes }\n"
 	"route \"/score\" { pool = score methods = {POST} deadline = 1s datagram_service = 2 }\n"
-	"route \"/\" { reply = 200 body = \"hello from sluice\\n\" }\n";
+	"route \"/\" { respond { status = 200 body = \"hello from sluice\\n\" } }\n";
 
 static const uint8_t echo_set[] = {
 #include "demo_echo.pb.inc"
