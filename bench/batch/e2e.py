@@ -44,7 +44,7 @@ def admin(path):
 
 
 def live(pool):
-    for s in json.loads(admin("/stats"))["services"]:
+    for s in json.loads(admin("/stats"))["pools"]:
         if s["pool"] == pool:
             return s["live"][0]
     raise SystemExit("e2e: no pool " + pool)

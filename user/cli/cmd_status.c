@@ -141,12 +141,12 @@ static void print_subsets(const json_t *service)
 	putchar('\n');
 }
 
-static void print_services(const json_t *stats)
+static void print_pools(const json_t *stats)
 {
 	json_t *s, *total;
 	size_t n;
 
-	json_array_foreach(json_object_get(stats, "services"), n, s)
+	json_array_foreach(json_object_get(stats, "pools"), n, s)
 	{
 		total = json_object_get(json_object_get(s, "stages"), "total");
 		printf("pool %s: %s requests, p50 %s, p99 %s since start\n", cli_text(s, "pool"),
@@ -186,7 +186,7 @@ static void print_status(const json_t *stats)
 	print_interfaces(stats);
 	print_backends(stats);
 	print_agents(stats);
-	print_services(stats);
+	print_pools(stats);
 	print_certificates(stats);
 	printf("requests %s, in progress %s, connections %s (half open %s; idle ones take %.0f "
 	       "bytes each)\n",

@@ -102,8 +102,8 @@ struct top_row {
 
 static struct top_row service_row(const json_t *last, const json_t *now, size_t i)
 {
-	const json_t *a = json_array_get(json_object_get(last, "services"), i);
-	const json_t *b = json_array_get(json_object_get(now, "services"), i);
+	const json_t *a = json_array_get(json_object_get(last, "pools"), i);
+	const json_t *b = json_array_get(json_object_get(now, "pools"), i);
 	double batches = live_sum(b, "batches") - live_sum(a, "batches");
 	double batched = live_sum(b, "requests") - live_sum(a, "requests");
 	const json_t *stages = json_object_get(b, "stages");
@@ -132,7 +132,7 @@ static struct top_row service_row(const json_t *last, const json_t *now, size_t 
 static void top_json(const json_t *last, const json_t *now)
 {
 	json_t *list = json_array(), *o;
-	size_t cnt = json_array_size(json_object_get(now, "services"));
+	size_t cnt = json_array_size(json_object_get(now, "pools"));
 
 	for (size_t i = 0; i < cnt; i++) {
 		struct top_row r = service_row(last, now, i);
@@ -149,7 +149,8 @@ static void top_json(const json_t *last, const json_t *now)
 	o = json_pack("{s:f,s:f,s:f,s:o}", "requests_per_s",
 		      worker_rate(last, now, "core.requests"), "connections",
 		      cli_sum_workers(now, "tcp.conns"), "in_progress",
-		      cli_sum_workers(now, "exchanges_used"), "services", list);
+		      cli_sum_workers(now, "exchanges_used"), "pools", list);
+	json_object_set(o, "services", list); /* former name, for scripts */
 	json_dumpf(o, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);
@@ -173,7 +174,7 @@ static void top_stages(const struct top_row *r)
 
 static void show_top(const struct top_view *w, const json_t *last, const json_t *now)
 {
-	size_t cnt = json_array_size(json_object_get(now, "services"));
+	size_t cnt = json_array_size(json_object_get(now, "pools"));
 
 	if (w->o.json) {
 		top_json(last, now);

@@ -39,7 +39,7 @@ const struct cli_command cli_commands[] = {
 	 cli_demo},
 	{"status", "[-c FILE]", "what a running gateway does",
 	 ADMIN_OPTIONS "  --json               as JSON\n", cli_status},
-	{"top", "[-c FILE]", "services, batches and latencies, live",
+	{"top", "[-c FILE]", "pools, batches and latencies, live",
 	 ADMIN_OPTIONS "  --interval DURATION  between two views (default 1s)\n"
 		       "  --count N            end after N views (default: go on)\n"
 		       "  --json               one JSON object per view\n",
@@ -50,7 +50,7 @@ const struct cli_command cli_commands[] = {
 		       "  --json               answer as JSON\n"
 		       "\n"
 		       "  size=N       largest batch\n"
-		       "  hold=D       how long a batch may wait for more; 0: never\n"
+		       "  delay=D      how long a batch may wait for more requests; 0: never\n"
 		       "  bound=D      latency bound\n"
 		       "  deadline=D   deadline of requests without one\n"
 		       "  shed=S       share of new connections to refuse, 0 to 1\n"
@@ -60,7 +60,7 @@ const struct cli_command cli_commands[] = {
 		       "Of an interface, beside what the file says, until the gateway ends:\n"
 		       "  deny=PREFIX    drop what these clients send to the listeners\n"
 		       "  allow=PREFIX   let them in; the longest prefix decides\n"
-		       "  forget=PREFIX  no rule of that prefix any more\n",
+		       "  remove=PREFIX  remove the rule of that prefix\n",
 	 cli_set},
 	{"drain", "[-c FILE] [--wait]", "take no new connections, finish what runs, end",
 	 ADMIN_OPTIONS "  --wait               return when the gateway has ended\n"

@@ -6,7 +6,7 @@
  *   rings of workers -> lines in a buffer -> file
  *
  * If the file does not accept data, lines stay in the buffer and records in the rings. A worker whose
- * ring is full drops the record and counts it (sluice_events_dropped_total). No worker ever waits.
+ * ring is full drops the record and counts it (sluice_access_log_dropped_total). No worker ever waits.
  */
 #ifndef SL_CONTROL_ACCESS_LOG_H
 #define SL_CONTROL_ACCESS_LOG_H

@@ -11,7 +11,12 @@
 static const struct {
 	const char *name;
 	uint8_t action; /* 0: remove the rule */
-} verbs[] = {{"allow", SL_PREFIX_ALLOW}, {"deny", SL_PREFIX_DENY}, {"forget", 0}};
+} verbs[] = {
+	{"allow", SL_PREFIX_ALLOW},
+	{"deny", SL_PREFIX_DENY},
+	{"remove", 0},
+	{"forget", 0}, /* former name, for scripts */
+};
 
 int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value, struct sl_err *err)
 {
@@ -38,7 +43,7 @@ int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value,
 			.prefix = p, .action = verbs[i].action, .origin = SL_PREFIX_OF_OPERATOR};
 		return 0;
 	}
-	return sl_fail(err, -EINVAL, "found \"%.64s\"; allowed: interface, allow, deny, forget",
+	return sl_fail(err, -EINVAL, "found \"%.64s\"; allowed: interface, allow, deny, remove",
 		       key);
 }
 

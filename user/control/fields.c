@@ -48,10 +48,10 @@ static const struct stat_field tcp_list[] = {
 	COUNTER(sl_tcp_stats, syn_cookies_ok, "connections accepted by a cookie"),
 	COUNTER(sl_tcp_stats, challenge_acks, "challenge ACKs sent"),
 	COUNTER(sl_tcp_stats, ooo_segs, "segments received out of order"),
-	COUNTER(sl_tcp_stats, acks_not_walked, "acknowledgements with SACK blocks that were not looked at: too many before had no news"),
+	COUNTER(sl_tcp_stats, sack_scans_skipped, "acknowledgements with SACK blocks that were not looked at: too many before had no news"),
 	COUNTER(sl_tcp_stats, acks_put_off, "acknowledgements with SACK blocks that were not looked at: their address had used its share of the turn"),
 	COUNTER(sl_tcp_stats, sends_put_off, "times that a connection had used its share of a turn and continued behind others"),
-	COUNTER(sl_tcp_stats, discards_cut, "connections reset because their peers went on sending, beyond the limit, after they were closed"),
+	COUNTER(sl_tcp_stats, linger_aborts, "connections reset because their peers went on sending, beyond the limit, after they were closed"),
 	COUNTER(sl_tcp_stats, zero_windows, "zero windows told to peers: bytes came faster than they were taken"),
 	GAUGE(sl_tcp_stats, conns, "connections in the table"),
 	GAUGE(sl_tcp_stats, half_open, "handshakes under way"),
@@ -91,12 +91,10 @@ static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, retried, "requests sent to another backend after a loss"),
 	COUNTER(sl_core_stats, batches, "batches sent"),
 	COUNTER(sl_core_stats, batched, "requests in them"),
-	COUNTER(sl_core_stats, events_dropped, "lines that the access log lacks, as it was not written fast enough"),
+	COUNTER(sl_core_stats, access_log_dropped, "lines that the access log lacks, as it was not written fast enough"),
 	COUNTER(sl_core_stats, clients_timed_out, "client connections closed for being idle or slow"),
-	COUNTER(sl_core_stats, closed_for_others, "idle connections closed as few were left"),
-	COUNTER(sl_core_stats, windows_narrowed, "times that the window of a heavy client's body was made smaller, as frames got fewer"),
-	COUNTER(sl_core_stats, bodies_held, "times that a heavy client's body was not read for a while, as few frames were left"),
-	COUNTER(sl_core_stats, heads_for_others, "connections closed in the middle of a long head, as few buffers for these were left"),
+	COUNTER(sl_core_stats, request_windows_shrunk, "times that the window of a heavy client's body was made smaller, as frames got fewer"),
+	COUNTER(sl_core_stats, request_reads_paused, "times that a heavy client's body was not read for a while, as few frames were left"),
 	COUNTER(sl_core_stats, slow_bodies, "requests ended as their bodies came too slowly"),
 	GAUGE(sl_core_stats, streams, "requests under way that are passed on as they come"),
 	COUNTER(sl_core_stats, stream_parts_in, "parts of such requests, sent to backends"),
@@ -108,7 +106,7 @@ static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, proxy_headers, "PROXY headers believed"),
 	COUNTER(sl_core_stats, proxy_malformed, "connections reset for a bad PROXY header, or none"),
 	COUNTER(sl_core_stats, slow_readers, "replies ended as their clients took them too slowly"),
-	COUNTER(sl_core_stats, stray_datagrams, "datagrams from backends that are no virtual connection's"),
+	COUNTER(sl_core_stats, unmatched_datagrams, "datagrams from backends that are no virtual connection's"),
 };
 
 static const struct stat_field port_list[] = {
@@ -139,10 +137,10 @@ static const struct stat_field backend_list[] = {
 	COUNTER(sl_rpc_stats, bad_messages, "messages that broke the protocol"),
 	COUNTER(sl_rpc_stats, over_credit, "channels lost as the peer sent beyond its credit"),
 	COUNTER(sl_rpc_stats, no_slot, "channels lost as the peer had no receive slot"),
-	COUNTER(sl_rpc_stats, forgotten, "channels lost as the peer had forgotten the virtual connection"),
-	COUNTER(sl_rpc_stats, datagrams_resent, "datagrams of a virtual connection that were sent again"),
-	COUNTER(sl_rpc_stats, datagrams_doubled, "datagrams of a virtual connection that came again"),
-	COUNTER(sl_rpc_stats, datagrams_unsealed, "datagrams for a virtual connection that its peer has not sealed"),
+	COUNTER(sl_rpc_stats, peer_restarts, "channels lost because the peer process no longer knew the virtual connection"),
+	COUNTER(sl_rpc_stats, datagrams_retransmitted, "datagrams of a virtual connection that were sent again"),
+	COUNTER(sl_rpc_stats, datagrams_duplicate, "datagrams of a virtual connection that came again"),
+	COUNTER(sl_rpc_stats, datagrams_bad_mac, "datagrams for a virtual connection that its peer has not sealed"),
 	GAUGE(sl_rpc_stats, outstanding, "requests without a reply yet"),
 	GAUGE(sl_rpc_stats, slots_free, "free message slots at the peer"),
 	GAUGE(sl_rpc_stats, slots, "message slots at the peer"),
@@ -242,6 +240,12 @@ const struct stat_name rank_names[] = {
 	[SL_RANK_FRAMES] = {"frames", NULL},
 };
 _Static_assert(SL_ARRAY_LEN(rank_names) == SL_RANK_CNT, "a name for each resource");
+
+const struct stat_name evicted_names[] = {
+	[SL_EVICTED_IDLE_CONNECTION] = {"idle_connection", NULL},
+	[SL_EVICTED_PARTIAL_HEAD] = {"partial_head", NULL},
+};
+_Static_assert(SL_ARRAY_LEN(evicted_names) == SL_EVICTED_CNT, "a name for each kind");
 
 const struct stat_name tls_end_names[] = {
 #define X(name, alert, metric, help) {metric, help},

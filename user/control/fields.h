@@ -42,7 +42,8 @@ struct stat_name {
 	const char *name, *help;
 };
 extern const struct stat_name verdict_names[], drop_names[], outcome_names[], error_names[],
-	protocol_names[], stage_names[], address_limit_names[], rank_names[], tls_end_names[];
+	protocol_names[], stage_names[], address_limit_names[], rank_names[], evicted_names[],
+	tls_end_names[];
 
 /* Returns the name of an enum sl_rpc_state. */
 const char *rpc_state_name(unsigned state);

@@ -447,6 +447,9 @@ static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, s
 	render_named(b, in, "ended_for_others", "short_of", rank_names, SL_RANK_CNT,
 		     offsetof(struct sl_worker_info, core.ended_for_others),
 		     "slow requests of heavy clients ended as something was short");
+	render_named(b, in, "evicted", "what", evicted_names, SL_EVICTED_CNT,
+		     offsetof(struct sl_worker_info, core.evicted),
+		     "connections closed because few connections or head buffers were left");
 	render_certificates(b, in);
 	render_backend_states(b, in);
 	render_table(g, in, b, "backend_", &backend_fields, visit_backends);

@@ -62,7 +62,7 @@ static bool set_time(uint64_t *at, const char *value, uint64_t plus)
 	return true;
 }
 
-static bool set_hold(struct sl_svc_ctl *ctl, const char *value)
+static bool set_delay(struct sl_svc_ctl *ctl, const char *value)
 {
 	return set_time((uint64_t *)&ctl->hold_ns, value, 1);
 }
@@ -85,7 +85,8 @@ static const struct {
 } overrides[] = {
 	{"size", set_size, offsetof(struct sl_svc_ctl, batch_size), 4, "1 to 1024"},
 	{"shed", set_shed, offsetof(struct sl_svc_ctl, shed_level), 4, "a share from 0 to 1"},
-	{"hold", set_hold, offsetof(struct sl_svc_ctl, hold_ns), 8, "a duration like 500us, or 0"},
+	{"delay", set_delay, offsetof(struct sl_svc_ctl, hold_ns), 8,
+	 "a duration like 500us, or 0"},
 	{"bound", set_bound, offsetof(struct sl_svc_ctl, bound_ns), 8, "a duration like 20ms"},
 	{"deadline", set_deadline, offsetof(struct sl_svc_ctl, deadline_ns), 8,
 	 "a duration like 1s"},
@@ -93,6 +94,8 @@ static const struct {
 
 int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value, struct sl_err *err)
 {
+	if (strcmp(name, "hold") == 0) /* former name, for scripts */
+		name = "delay";
 	for (size_t i = 0; i < SL_ARRAY_LEN(overrides); i++) {
 		if (strcmp(overrides[i].name, name) != 0)
 			continue;
@@ -109,7 +112,7 @@ int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value,
 			       value, overrides[i].allowed);
 	}
 	return sl_fail(err, -EINVAL,
-		       "found \"%.64s\"; allowed: pool, size, shed, hold, bound, deadline", name);
+		       "found \"%.64s\"; allowed: pool, size, shed, delay, bound, deadline", name);
 }
 
 json_t *sl_override_json(const struct sl_svc_ctl *ctl)

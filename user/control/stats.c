@@ -160,6 +160,8 @@ static json_t *worker_json(const struct sl_worker_info *w)
 	json_object_set_new(core, "refused_addresses", refused_json(&w->core.refused));
 	json_object_set_new(core, "ended_for_others",
 			    named_json(rank_names, SL_RANK_CNT, w->core.ended_for_others));
+	json_object_set_new(core, "evicted",
+			    named_json(evicted_names, SL_EVICTED_CNT, w->core.evicted));
 	json_object_set_new(o, "core", core);
 	json_object_set_new(o, "drops", named_json(drop_names, SL_DROP_CNT, w->drops));
 	for (uint32_t i = 0; i < w->port_cnt; i++)
@@ -294,7 +296,8 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 	list = json_array();
 	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++)
 		json_array_append_new(list, service_json(g, in, win, s));
-	json_object_set_new(o, "services", list);
+	json_object_set_new(o, "pools", list);
+	json_object_set(o, "services", list); /* former name, for scripts */
 	json_object_set_new(o, "agents", agents_json());
 	json_object_set_new(o, "certificates", certificates_json(in->cfg));
 	return o;

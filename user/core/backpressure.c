@@ -44,7 +44,7 @@ static void set_narrow(struct sl_exchange *x, bool narrow)
 					  : sl_tcp_narrow(sl_client_tcp(x->client), narrow);
 
 	x->stream.narrow = narrow;
-	x->core->stats.windows_narrowed += changed && narrow;
+	x->core->stats.request_windows_shrunk += changed && narrow;
 }
 
 static void pause_body(struct sl_exchange *x)
@@ -57,7 +57,7 @@ static void pause_body(struct sl_exchange *x)
 	if (sl_list_empty(&c->paused_bodies))
 		c->paused_ns = c->now_ns;
 	sl_list_add_tail(&c->paused_bodies, &x->item.link);
-	c->stats.bodies_held++;
+	c->stats.request_reads_paused++;
 	SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 		     "client %s: body paused, because frames are short",
 		     sl_addr_quota_text(sl_client_quota(x->client), addr));

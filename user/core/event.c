@@ -33,7 +33,7 @@ static void put_event(struct sl_core *c, const struct sl_event *e)
 
 	memcpy(words, e, sizeof(words));
 	if (sl_ring_put_burst(c->events, words, SL_EVENT_WORDS) != SL_EVENT_WORDS)
-		c->stats.events_dropped++;
+		c->stats.access_log_dropped++;
 }
 
 unsigned sl_events_take(struct sl_ring *ring, struct sl_event *out, unsigned max)
@@ -178,7 +178,7 @@ void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq)
 	if (x->note)
 		fill_request(x->note, x->client, rq, x->route);
 	else
-		x->core->stats.events_dropped++;
+		x->core->stats.access_log_dropped++;
 }
 
 void sl_event_sent(struct sl_exchange *x, unsigned together)

@@ -8,7 +8,7 @@
  *   done, cancel -> times, sizes, outcome -> ring of this worker -> control thread
  *
  * Without a reader there are no notes (core->events is NULL). Nothing waits: a record that finds
- * the ring full is dropped and counted (events_dropped).
+ * the ring full is dropped and counted (access_log_dropped).
  */
 #ifndef SL_CORE_EVENT_H
 #define SL_CORE_EVENT_H

@@ -283,7 +283,7 @@ static unsigned close_clients(struct sl_core *c)
 		SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 			     "client %s: idle connection closed, because connections are short",
 			     sl_addr_quota_text(sl_client_quota(cl), addr));
-		c->stats.closed_for_others++;
+		c->stats.evicted[SL_EVICTED_IDLE_CONNECTION]++;
 		sl_client_abort(cl);
 	}
 	return n;
@@ -327,7 +327,7 @@ static unsigned end_heads(struct sl_core *c)
 			"client %s: connection reset, because buffers for heads are short and its "
 			"head is incomplete",
 			sl_addr_quota_text(sl_client_quota(cl), addr));
-		c->stats.heads_for_others++;
+		c->stats.evicted[SL_EVICTED_PARTIAL_HEAD]++;
 		sl_client_abort(cl);
 	}
 	return n;

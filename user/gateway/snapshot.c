@@ -90,7 +90,7 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 	wi->clients = sl_mempool_used(&w->core.clients);
 	wi->core = w->core.stats;
 	(void)sl_top_refused_read(&w->core.stats.refused, &wi->core.refused);
-	wi->core.stray_datagrams = sl_rpc_unmatched(w->core.rpc);
+	wi->core.unmatched_datagrams = sl_rpc_unmatched(w->core.rpc);
 	sl_tcp_stats(w->core.tcp, &wi->tcp);
 	sl_udp_stats(w->core.udp, &wi->udp);
 	sl_h2_env_stats(w->core.env.h2, &wi->h2);

@@ -390,9 +390,9 @@ static void leave_transport(struct sl_rpc_channel *ch, struct sl_transport *t)
 {
 	sl_poll_groups_unwatch(&ch->rpc->poll_groups, ch->rpc->epoll_fd, t);
 	ch->past_doorbells += t->doorbells;
-	ch->stats.datagrams_resent += t->retransmitted;
-	ch->stats.datagrams_doubled += t->duplicates;
-	ch->stats.datagrams_unsealed += t->bad_mac;
+	ch->stats.datagrams_retransmitted += t->retransmitted;
+	ch->stats.datagrams_duplicate += t->duplicates;
+	ch->stats.datagrams_bad_mac += t->bad_mac;
 }
 
 void sl_channel_report_move(const struct sl_rpc_channel *ch, bool moved_on)

@@ -301,9 +301,9 @@ struct sl_rpc_stats {
 	uint64_t over_credit; /* channels lost because the peer sent beyond its credit */
 	uint64_t no_slot;     /* channels lost because the peer repeatedly had no receive slot */
 	/* connections that ended because the peer had none of that number */
-	uint64_t forgotten;
+	uint64_t peer_restarts;
 	/* Datagrams: retransmitted, received twice, with a bad MAC. */
-	uint64_t datagrams_resent, datagrams_doubled, datagrams_unsealed;
+	uint64_t datagrams_retransmitted, datagrams_duplicate, datagrams_bad_mac;
 	uint32_t outstanding, slots_free, slots;
 };
 /*

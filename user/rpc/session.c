@@ -204,7 +204,7 @@ void sl_rpc_peer_removed(struct sl_rpc_channel *ch, uint32_t number)
 	if (ch->state == SL_RPC_DOWN || !number || l->t->number != number || l->error)
 		return;
 	l->error = -ECONNRESET;
-	ch->stats.forgotten++;
+	ch->stats.peer_restarts++;
 	sl_channel_wake(ch);
 }
 
@@ -455,9 +455,9 @@ void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *
 	out->doorbells = ch->past_doorbells + (up ? ch->seen.doorbells : 0);
 	out->outstanding = ch->outstanding;
 	if (up) {
-		out->datagrams_resent += ch->seen.retransmitted;
-		out->datagrams_doubled += ch->seen.duplicates;
-		out->datagrams_unsealed += ch->seen.bad_mac;
+		out->datagrams_retransmitted += ch->seen.retransmitted;
+		out->datagrams_duplicate += ch->seen.duplicates;
+		out->datagrams_bad_mac += ch->seen.bad_mac;
 		out->slots = ch->seen.slots;
 		out->slots_free = ch->seen.slots_free;
 	}

@@ -106,7 +106,7 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 	walks = (c->flags & SL_TCPF_SACK) &&
 		(sacks || duplicate || c->recovery != SL_RECOVERY_OPEN);
 	if (walks && !a.whole && !sl_tcp_may_walk(c)) {
-		t->stats.acks_not_walked++;
+		t->stats.sack_scans_skipped++;
 		if (window_changed)
 			sl_tcp_dirty(c);
 		return;

@@ -77,7 +77,7 @@ static bool may_go_on(struct sl_tcp_conn *c)
 {
 	if (!sl_seq_gt(c->rcv_nxt, c->discard_end))
 		return true;
-	c->tcp->stats.discards_cut++;
+	c->tcp->stats.linger_aborts++;
 	sl_tcp_send_rst(c);
 	sl_tcp_conn_gone(c, SL_TCP_CLOSED);
 	return false;

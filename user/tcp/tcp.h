@@ -167,7 +167,7 @@ struct sl_tcp_stats {
 	uint64_t accepted, active_opens, closed, resets_in, resets_out, timeouts;
 	uint64_t segs_in, segs_out, bytes_in, bytes_out, retransmits, fast_retransmits, rto_fired;
 	uint64_t tlp_probes, syn_cookies_sent, syn_cookies_ok, challenge_acks, ooo_segs,
-		zero_windows, acks_not_walked, acks_put_off, sends_put_off, discards_cut;
+		zero_windows, sack_scans_skipped, acks_put_off, sends_put_off, linger_aborts;
 	uint32_t conns, half_open, time_wait, conn_bytes;
 };
 void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out);

@@ -41,8 +41,8 @@ used() {
 o = json.load(sys.stdin)
 each, least, most, cnt = map(int, sys.argv[1:])
 of = collections.Counter(b['name'] for w in o['workers'] for b in w['backends'] if b['state'] == 'up')
-print(o['services'][0]['subsets'], dict(of))
-sys.exit(any(s != {'subset': each, 'borrowed': 0, 'connected': each} for s in o['services'][0]['subsets'])
+print(o['pools'][0]['subsets'], dict(of))
+sys.exit(any(s != {'subset': each, 'borrowed': 0, 'connected': each} for s in o['pools'][0]['subsets'])
          or len(of) != cnt or min(of.values()) != least or max(of.values()) != most)" "$1" "$2" "$3" "${4:-$ALL}"
 }
 own() { admin /stats | python3 -c "import json, sys; print(*(b['name'] for b in json.load(sys.stdin)['workers'][$1]['backends']))"; }

@@ -195,7 +195,7 @@ share() {
 import json, sys
 o = json.load(sys.stdin)
 print({k: n for k, n in o["workers"][0]["core"]["outcomes"].items() if n})
-print([s["live"] for s in o["services"] if s["pool"] in ("shared", "named")])'
+print([s["live"] for s in o["pools"] if s["pool"] in ("shared", "named")])'
 	[ $ok -eq 1 ]
 }
 check "by address: one at a time is always served, the flood gets 429" share /shared 10.99.0.3

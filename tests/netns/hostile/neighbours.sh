@@ -61,7 +61,7 @@ hostile_groups() {
 		hostile "$1" "${HOLD:-20}" "$group"
 	done
 	check "floods of HTTP/2 are counted" eval '[ "$(metric "sluice_front_errors_total{worker=\"0\",error=\"h2_flood\"")" -gt 0 ]'
-	check "acknowledgements without news are" eval '[ "$(metric sluice_tcp_acks_not_walked_total)" -gt 10000 ]'
+	check "acknowledgements without news are" eval '[ "$(metric sluice_tcp_sack_scans_skipped_total)" -gt 10000 ]'
 }
 
 [ "$NAME" = hostile/neighbours ] || return 0
@@ -80,7 +80,7 @@ sys.exit(not any(re.fullmatch(sys.argv[1], a["address"]) and len(a) > 1 for a in
 }
 check "and in the statistics, with what he was refused" refused 'fd99:0:0:1[0-9]::/64|10\.99\.0\.1[0-9]'
 check "where the other one is not either" eval '! refused "fd99:0:0:9::/64|10\.99\.0\.9"'
-for metric in address_limits_total ended_for_others_total windows_narrowed_total bodies_held_total; do
+for metric in address_limits_total ended_for_others_total request_windows_shrunk_total request_reads_paused_total; do
 	check "$metric is counted" eval '[ "$(metric sluice_$metric)" -gt 0 ]'
 done
 finish

@@ -159,7 +159,7 @@ check "the load was answered" grep -q "10000 succeeded" "$D/h2load"
 all_there() { [ "$(cat "$LOG" "$LOG.1" "$LOG.2" | grep -c '"/echo/many"')" = 10000 ]; }
 check "10000 requests have 10000 lines" within 30 all_there
 check "all of them parse" python3 -c 'import json, sys; [json.loads(l) for f in sys.argv[1:] for l in open(f)]' "$LOG" "$LOG.1" "$LOG.2"
-check "none was dropped" test "$(metric sluice_events_dropped_total)" = 0
+check "none was dropped" test "$(metric sluice_access_log_dropped_total)" = 0
 # The gateway may see by itself that it was renamed, and make a new one in between.
 until mkdir "$LOG" 2>/dev/null; do mv "$LOG" "$LOG.3"; done
 kill -USR1 "$gateway_pid"

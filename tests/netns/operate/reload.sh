@@ -127,7 +127,7 @@ route /new { pool = new$round } route /last { pool = last } route / { respond { 
 	check "others instead, $round" reload
 	check "they serve, $round" eval '[ "$(get /)" = q$round ] && [ "$(cl curl -sS --max-time 10 -d hello "http://$V4:8080/new")" = hello ]'
 	check "and count for themselves, $round" eval 'admin /stats | python3 -c "import json, sys
-counts = {s[\"pool\"]: s[\"stages\"][\"total\"][\"count\"] for s in json.load(sys.stdin)[\"services\"]}
+counts = {s[\"pool\"]: s[\"stages\"][\"total\"][\"count\"] for s in json.load(sys.stdin)[\"pools\"]}
 print(counts[\"new$round\"], counts[\"q${round}1\"])
 sys.exit((counts[\"new$round\"], counts[\"q${round}1\"], len(counts)) != (1, 0, 256))"'
 done
@@ -214,7 +214,7 @@ check "which lost no request" wrk_clean
 check "the last one is in force" eval '[ "$(get /)" = end ]'
 check "and only its pools are shown" eval 'admin /stats | python3 -c "import json, sys
 o = json.load(sys.stdin)
-names = [s[\"pool\"] for s in o[\"services\"]], [[b[\"pool\"] + b[\"name\"] for b in w[\"backends\"]] for w in o[\"workers\"]]
+names = [s[\"pool\"] for s in o[\"pools\"]], [[b[\"pool\"] + b[\"name\"] for b in w[\"backends\"]] for w in o[\"workers\"]]
 print(names)
 sys.exit(names != ([\"echo\"], [[\"echoa\", \"echob\"]] * 2) and names != ([\"echo\"], [[\"echob\", \"echoa\"]] * 2))"'
 finish

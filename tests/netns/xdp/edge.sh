@@ -40,7 +40,7 @@ check "the longest prefix decides" eval 'set_edge allow=10.99.0.2 && served 10.9
 check "the gateway's own rules are shown" eval 'set_edge | tee "$D/said" | grep -q "\"prefix\":\"10.99.0.3/32\",\"action\":\"deny\",\"by\":\"file\""'
 check "nonsense is one line" eval '! set_edge deny=10.99.0.1/8 2>"$D/said"; cat "$D/said"; [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "found deny = \"10.99.0.1/8\"; allowed: a prefix" "$D/said"'
 check "another interface is one line" eval '! gw "$SLUICE" set --interface no0 deny=10.0.0.0/8 2>"$D/said"; [ "$(wc -l <"$D/said")" -eq 1 ] && grep -q "found interface \"no0\"" "$D/said"'
-check "forget" eval 'set_edge forget=10.99.0.0/28 forget=fd99::/64 forget=10.99.0.2 && served 10.99.0.2 && served fd99::2 10 "[$V6]"'
+check "remove, and forget, its former name" eval 'set_edge remove=10.99.0.0/28 remove=fd99::/64 forget=10.99.0.2 && served 10.99.0.2 && served fd99::2 10 "[$V6]"'
 
 # A connection that exists is cut off too, and goes on when the rule is gone.
 : >"$D/kept"
@@ -66,7 +66,7 @@ within 30 grep -q 200 "$D/kept"
 set_edge deny=10.99.0.2 >/dev/null
 touch "$D/step1"
 within 30 grep -q silence "$D/kept"
-set_edge forget=10.99.0.2 >/dev/null
+set_edge remove=10.99.0.2 >/dev/null
 touch "$D/step2"
 check "a connection is held back while it is denied" eval 'wait $kept; cat "$D/kept"; [ "$(tr "\n" " " <"$D/kept")" = "HTTP/1.1 200 silence HTTP/1.1 200 " ]'
 

@@ -87,7 +87,7 @@ TEST_EACH(a_restarted_backend_is_found_out, endpoint_cnt() * 2)
 	gw_until(&g, c.done && g.batches_done == g.sent);
 	ck_assert_uint_eq(g.downs, 1);
 	sl_rpc_channel_stats(g.ch, &stats);
-	ck_assert_uint_eq(stats.forgotten, 1);
+	ck_assert_uint_eq(stats.peer_restarts, 1);
 	gw_close(&g);
 	backend_term(p);
 }

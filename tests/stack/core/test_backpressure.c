@@ -168,7 +168,7 @@ TEST(nor_do_they_together_with_idle_ones)
 	ck_assert_uint_eq(tcp_stats().half_open, 2);
 	for (uint8_t i = 0; i < 3; i++)
 		is_served(dial(GOOD + i));
-	ck_assert_uint_ge(core.stats.closed_for_others, 8);
+	ck_assert_uint_ge(core.stats.evicted[SL_EVICTED_IDLE_CONNECTION], 8);
 	stop();
 }
 
@@ -185,7 +185,7 @@ TEST(connection_with_a_partial_head_is_not_idle)
 		try_dial(BAD);
 	for (uint8_t i = 0; i < 3; i++)
 		is_served(dial(GOOD + i));
-	ck_assert_uint_ge(core.stats.closed_for_others, 8);
+	ck_assert_uint_ge(core.stats.evicted[SL_EVICTED_IDLE_CONNECTION], 8);
 	slow->heard_len = 0;
 	say_text(slow, ": a\r\n\r\n");
 	run(20);
@@ -217,8 +217,8 @@ TEST(windows_of_the_heavy_shrink_first)
 	run(5);
 	ck_assert_uint_le(bad->conn->snd_wnd, SL_TCP_NARROW);
 	ck_assert_uint_ge(bad->conn->snd_wnd, SL_TCP_NARROW / 2);
-	ck_assert_uint_eq(core.stats.windows_narrowed, 1);
-	ck_assert_uint_eq(core.stats.bodies_held, 0);
+	ck_assert_uint_eq(core.stats.request_windows_shrunk, 1);
+	ck_assert_uint_eq(core.stats.request_reads_paused, 0);
 	good = dial(GOOD);
 	say_text(good, twenty_thousand);
 	say(good, zeros, 19000);
@@ -267,7 +267,7 @@ TEST(bodies_of_the_heavy_wait_and_go_on)
 	ck_assert_uint_eq(count(good, "HTTP/1.1 503 "), 1);
 	ck_assert_uint_eq(count(bad, "HTTP/1.1 503 "), 1);
 	ck_assert_uint_eq(count(bad, "HTTP/1.1 "), 1);
-	ck_assert_uint_ge(core.stats.bodies_held, 1);
+	ck_assert_uint_ge(core.stats.request_reads_paused, 1);
 	ck_assert_uint_eq(core.stats.slow_bodies, 0);
 	stop();
 }
@@ -300,10 +300,10 @@ TEST(only_bodies_of_the_heavy_wait)
 	leave_frames(SL_PAUSE_PARTS);
 	say(good, zeros, 10000);
 	ck_assert_uint_le(frames_of(good), 120);
-	ck_assert_uint_eq(core.stats.bodies_held, 0);
+	ck_assert_uint_eq(core.stats.request_reads_paused, 0);
 	weigh(bad[1], 200);
 	say(good, zeros, 10000);
-	ck_assert_uint_eq(core.stats.bodies_held, 1);
+	ck_assert_uint_eq(core.stats.request_reads_paused, 1);
 	for (int i = 0; i < 2; i++)
 		weigh(bad[i], 0);
 	give_frames_back();
@@ -432,7 +432,7 @@ TEST(a_heavy_stream_s_window_shrinks_and_grows)
 	bad = h2_body();
 	leave_frames(SL_NARROW_PARTS);
 	h2_data(bad, 1, 10);
-	ck_assert_uint_eq(core.stats.windows_narrowed, 1);
+	ck_assert_uint_eq(core.stats.request_windows_shrunk, 1);
 	ck_assert_uint_eq(H2_FIRST + h2_opened(bad, 1) - 15 * 16384, 32 << 10);
 	give_frames_back();
 	h2_data(bad, 1, 1);
@@ -452,7 +452,7 @@ TEST(a_heavy_stream_waits_and_the_others_of_its_connection_do_not)
 	opened = h2_opened(bad, 1);
 	leave_frames(SL_PAUSE_PARTS);
 	h2_data(bad, 1, 10);
-	ck_assert_uint_eq(core.stats.bodies_held, 1);
+	ck_assert_uint_eq(core.stats.request_reads_paused, 1);
 	ck_assert_uint_eq(h2_opened(bad, 1), opened);
 	h2_head(bad, 3, "/", false);
 	say(bad, again, sizeof(again) - 1);

@@ -494,7 +494,7 @@ TEST(idle_connections_give_way_to_newcomers)
 	busy = dial(GOOD);
 	for (int i = 0; i < 40; i++)
 		try_dial(BAD);
-	ck_assert_uint_ge(core.stats.closed_for_others, 8);
+	ck_assert_uint_ge(core.stats.evicted[SL_EVICTED_IDLE_CONNECTION], 8);
 	is_served(dial(GOOD));
 	is_served(dial(GOOD + 1));
 	is_served(busy);
@@ -510,7 +510,7 @@ TEST(connections_that_have_been_served_are_idle_again)
 		if (p->conn)
 			is_served(p);
 	}
-	ck_assert_uint_ge(core.stats.closed_for_others, 8);
+	ck_assert_uint_ge(core.stats.evicted[SL_EVICTED_IDLE_CONNECTION], 8);
 	is_served(dial(GOOD));
 	stop();
 }
@@ -543,7 +543,7 @@ TEST(heads_that_do_not_end_give_way_to_newcomers)
 	say_text(good, "\r\n\r\n");
 	run(5);
 	ck_assert_uint_eq(count(good, "HTTP/1.1 200 OK\r\n"), 1);
-	ck_assert_uint_ge(core.stats.heads_for_others, 20);
+	ck_assert_uint_ge(core.stats.evicted[SL_EVICTED_PARTIAL_HEAD], 20);
 	ck_assert_uint_eq(count(good, "503"), 0);
 	while (n)
 		sl_mempool_put(&core.heads, taken[--n]);

@@ -125,7 +125,7 @@ TEST(bytes_discarded_after_a_close_have_a_limit)
 	in(.seq = 3501, .ack = 2, .len = 1);
 	out(.flags = R | A, .seq = 2, .ack = 3502);
 	ck_assert_uint_eq(bed.app.closed, 1);
-	ck_assert_uint_eq(stats().discards_cut, 1);
+	ck_assert_uint_eq(stats().linger_aborts, 1);
 	ck_assert_uint_eq(stats().conns, 0);
 	ck_assert_uint_eq(drops(SL_DROP_TCP_CLOSED), 4);
 }
@@ -143,7 +143,7 @@ TEST(a_filled_hole_may_reach_that_limit)
 	ck_assert_uint_eq(bed.app.closed, 0);
 	in(.seq = 1, .ack = 2, .len = 1000);
 	ck_assert_uint_eq(bed.app.closed, 1);
-	ck_assert_uint_eq(stats().discards_cut, 1);
+	ck_assert_uint_eq(stats().linger_aborts, 1);
 	ck_assert_uint_eq(stats().conns, 0);
 }
 

@@ -99,7 +99,7 @@ TEST(metrics_sum_histograms_over_workers)
 
 static json_int_t stat_int(json_t *o, const char *stage, const char *key)
 {
-	json_t *services = json_object_get(o, "services");
+	json_t *services = json_object_get(o, "pools");
 	json_t *stages = json_object_get(json_array_get(services, 0), "stages");
 
 	return json_integer_value(
@@ -167,7 +167,7 @@ TEST(overrides_are_parsed_and_given_back)
 	struct sl_svc_ctl c = {0};
 
 	ck_assert_int_eq(sl_override_set(&c, "size", "8", &err), 0);
-	ck_assert_int_eq(sl_override_set(&c, "hold", "0", &err), 0);
+	ck_assert_int_eq(sl_override_set(&c, "delay", "0", &err), 0);
 	ck_assert_int_eq(sl_override_set(&c, "bound", "20ms", &err), 0);
 	ck_assert_int_eq(sl_override_set(&c, "deadline", "1s", &err), 0);
 	ck_assert_int_eq(sl_override_set(&c, "shed", "0.5", &err), 0);

@@ -303,7 +303,7 @@ TEST(records_without_room_are_counted)
 	}
 	bed_turns(5);
 	ck_assert_uint_eq(bed.core.stats.outcomes[SL_OUTCOME_NO_ROUTE], SL_EVENT_RING + more);
-	ck_assert_uint_eq(bed.core.stats.events_dropped, more);
+	ck_assert_uint_eq(bed.core.stats.access_log_dropped, more);
 	while ((n = sl_events_take(bed.core.events, got, 80))) {
 		for (unsigned i = 0; i < n; i++)
 			ck_assert_str_eq(got[i].path, "/none"); /* none is half another */
@@ -320,7 +320,7 @@ TEST(without_a_reader_nothing_is_kept)
 	say("GET /none HTTP/1.1\r\nHost: x\r\n\r\n");
 	bed_turns(3);
 	ck_assert_uint_eq(bed.core.stats.outcomes[SL_OUTCOME_NO_ROUTE], 1);
-	ck_assert_uint_eq(bed.core.stats.events_dropped, 0);
+	ck_assert_uint_eq(bed.core.stats.access_log_dropped, 0);
 	bed.core.events = ring;
 	ck_assert_uint_eq(sl_events_take(bed.core.events, got, 80), 0);
 	ck_assert_uint_eq(sl_mempool_used(&bed.core.notes), 0);

@@ -440,7 +440,7 @@ bool demo_show_stages(struct demo *d)
 	proc_run(&gateway, (const char *[]){sluice, "status", "--json", NULL}, out, sizeof(out),
 		 CLIENT_MS);
 	stats = json_loads(out, 0, &jerr);
-	first = json_array_get(json_object_get(stats, "services"), 0);
+	first = json_array_get(json_object_get(stats, "pools"), 0);
 	stages = json_object_get(first, "stages");
 	if (first) {
 		snprintf(title, sizeof(title), "Where the time of %s requests to pool %s went",
