@@ -53,6 +53,9 @@
 extern "C" {
 #endif
 
+/* Former names, which the next release does not have. */
+#define SL_DEPRECATED(text) __attribute__((deprecated(text)))
+
 struct sl_backend;
 
 /* One request. Views are not NUL-terminated; absent ones have length 0. */
@@ -69,7 +72,11 @@ struct sl_request_view {
 	const uint8_t *meta;     /* all metadata fields, for sl_request_header() */
 	uint16_t meta_len;
 	bool idempotent; /* may be executed twice */
-	bool expects;    /* stream: the client waits for sl_stream_go_on() */
+	/* Stream: the client waits for 100 (Continue), see sl_stream_send_continue(). */
+	union {
+		bool expect_continue;
+		bool expects SL_DEPRECATED("use expect_continue");
+	};
 	/* gRPC: the body is compressed; stream: the bytes of this `data` call are */
 	bool compressed;
 	uint64_t length; /* stream: length of the body; UINT64_MAX: unknown */
@@ -257,12 +264,14 @@ void sl_stream_pause(struct sl_request_view *rq);
 void sl_stream_resume(struct sl_request_view *rq);
 
 /*
- * Sends 100 (Continue) for a stream with `expects` (routes with `continue = backend`). Without it,
+ * Sends 100 (Continue) for a stream with `expect_continue` (routes with `continue = backend`). Without it,
  * the client sends the body only after a time-out of its own. Any thread that may reply. Returns 0,
  * also if the client has gone; -EINVAL if not expected, already sent, or the reply has begun;
  * -EAGAIN without memory (`writable` follows). The request stays open in all cases.
  */
-int sl_stream_go_on(struct sl_request_view *rq);
+int sl_stream_send_continue(struct sl_request_view *rq);
+/* Former name of sl_stream_send_continue(). */
+int sl_stream_go_on(struct sl_request_view *rq) SL_DEPRECATED("use sl_stream_send_continue()");
 
 struct sl_header_arg {
 	const char *name; /* lower case */

@@ -123,7 +123,7 @@ void sl_stream_resume(struct sl_request_view *rq)
 	must(bed_of(rq)->open, "resumes a stream that has ended");
 }
 
-int sl_stream_go_on(struct sl_request_view *rq)
+int sl_stream_send_continue(struct sl_request_view *rq)
 {
 	must(bed_of(rq)->open, "goes on with a stream that has ended");
 	return 0;

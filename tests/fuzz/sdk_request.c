@@ -493,7 +493,7 @@ static void act(enum step how, unsigned whom)
 	} else if (how == RESUME && r->stream) {
 		r->waits = false;
 		sl_stream_resume(rq);
-	} else if (how == TELL && (!r->stream || sl_stream_go_on(rq) == -EINVAL)) {
+	} else if (how == TELL && (!r->stream || sl_stream_send_continue(rq) == -EINVAL)) {
 		(void)sl_reply_interim(rq, &(struct sl_reply_args){.status = 103});
 	} else if (how == REPLY || how == MORE || how == LEND) {
 		say(r, how);

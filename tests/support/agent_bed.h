@@ -146,7 +146,7 @@ void sl_stream_resume(struct sl_request_view *rq)
 	bed_of(rq)->paused = false;
 }
 
-int sl_stream_go_on(struct sl_request_view *rq)
+int sl_stream_send_continue(struct sl_request_view *rq)
 {
 	bed_of(rq)->told++;
 	return bed_of(rq)->go_on;

@@ -242,7 +242,7 @@ void agent_call_answered(struct agent_call *call)
 
 bool agent_call_send_continue(struct agent_call *call)
 {
-	if (sl_stream_go_on(call->rq) != -EAGAIN)
+	if (sl_stream_send_continue(call->rq) != -EAGAIN)
 		return true;
 	agent_call_fail(call, SL_RPC_REFUSED); /* it would wait for ever */
 	return false;

@@ -84,7 +84,7 @@ static void put_framing(struct agent_h1_out *o, struct agent_call *call, bool ma
 		put_span(o, sl_span_of(digits, sl_format_u64(digits, length)));
 		PUT(o, "\r\n");
 	}
-	if (rq->expects)
+	if (rq->expect_continue)
 		PUT(o, "expect: 100-continue\r\n");
 	if (call->body.on)
 		agent_body_begin(call, length == SL_LEN_UNKNOWN ? AGENT_CHUNKED : AGENT_PLAIN,

@@ -276,7 +276,7 @@ static bool make_head(struct agent_h2_head *h, const struct agent_request *made,
 	} else if (length && length != SL_LEN_UNKNOWN) {
 		ADD(h, "content-length", sl_span_of(h->length, sl_format_u64(h->length, length)));
 	}
-	if (rq->expects)
+	if (rq->expect_continue)
 		ADD(h, "expect", sl_span_str("100-continue"));
 	for (uint32_t i = 0; i < made->cnt; i++)
 		add_field(h, made->fields[i].name, made->fields[i].value);

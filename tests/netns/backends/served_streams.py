@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend of python-streams.sh, served_streams.py ENDPOINT: what it does with a stream is its path."""
 import asyncio
+import warnings
 import sys
 
 import sluice
@@ -23,11 +24,21 @@ async def total(stream):
 
 async def asked(stream):
     """Resumes the body of a stream that waits for it."""
-    expects = stream.request.expects
+    expects = stream.request.expect_continue
+    with warnings.catch_warnings(record=True) as former:
+        warnings.simplefilter("always")
+        assert stream.request.expects == expects
+    assert [w.category for w in former] == [DeprecationWarning], former
     if expects:
-        await stream.go_on()
+        await stream.send_continue()
         try:
-            await stream.go_on()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DeprecationWarning)
+                await stream.go_on()
+        except DeprecationWarning:
+            pass
+        try:
+            await stream.send_continue()
         except ValueError:
             expects = "once"
     await stream.reply(repr(expects).encode(), more=True)

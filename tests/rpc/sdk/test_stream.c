@@ -51,11 +51,16 @@ static void on_open(void *arg, struct sl_request_view *rq)
 	ear.at = ear.message = ear.wrong = 0;
 	ear.heard = 0;
 	shared->opened++;
-	if (rq->expects) {
+	if (rq->expect_continue) {
 		shared->expected++;
-		ck_assert_int_eq(sl_stream_go_on(rq), 0);
+		ck_assert_int_eq(sl_stream_send_continue(rq), 0);
 	}
+	ck_assert_int_eq(sl_stream_send_continue(rq), -EINVAL);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+	ck_assert_int_eq(rq->expects, rq->expect_continue);
 	ck_assert_int_eq(sl_stream_go_on(rq), -EINVAL);
+#pragma GCC diagnostic pop
 	if (sl_request_header(rq, "upgrade", &protocol, &len))
 		ck_assert_int_eq(sl_reply(rq, &yes), -EINVAL);
 	if (arg) {

@@ -108,12 +108,12 @@ TEST(interim_replies_behind_the_beginning_are_not_sent)
 	rq = (struct request *)streams[0];
 	ck_assert_int_eq(sl_reply(streams[0], &a), 0);
 	ck_assert_int_eq(rq->room, 8);
-	ck_assert_int_eq(sl_stream_go_on(streams[0]), -EINVAL);
+	ck_assert_int_eq(sl_stream_send_continue(streams[0]), -EINVAL);
 	ck_assert_int_eq(sl_reply_interim(streams[0], &(struct sl_reply_args){.status = 103}),
 			 -EINVAL);
 	rq->begun = false;
 	rq->expects = true;
-	ck_assert_int_eq(sl_stream_go_on(streams[0]), 0);
+	ck_assert_int_eq(sl_stream_send_continue(streams[0]), 0);
 	ck_assert_int_eq(sl_reply_interim(streams[0], &(struct sl_reply_args){.status = 103}), 0);
 	ck_assert_int_eq(sl_reply(streams[0], &a), -EAGAIN);
 	fake_settle(b);
@@ -132,7 +132,7 @@ static void *say_all(void *arg)
 {
 	for (unsigned i = 0; i < STREAMS; i++) {
 		pthread_barrier_wait(&start);
-		went_on += sl_stream_go_on(streams[i]) == 0;
+		went_on += sl_stream_send_continue(streams[i]) == 0;
 		for (unsigned k = 0; k < SL_RPC_MAX_INTERIM; k++)
 			hints += sl_reply_interim(streams[i],
 						  &(struct sl_reply_args){.status = 103}) == 0;

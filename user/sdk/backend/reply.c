@@ -345,7 +345,7 @@ static void say_before(struct request *rq, struct reply *rp, const struct sl_rep
 	flush_early(rq->channel->b, true, sl_now_ns());
 }
 
-int sl_stream_go_on(struct sl_request_view *view)
+int sl_stream_send_continue(struct sl_request_view *view)
 {
 	static const struct sl_reply_args nothing;
 	struct request *rq = (struct request *)view;
@@ -360,6 +360,11 @@ int sl_stream_go_on(struct sl_request_view *view)
 	}
 	say_before(rq, rp, &nothing, 0);
 	return 0;
+}
+
+int sl_stream_go_on(struct sl_request_view *view)
+{
+	return sl_stream_send_continue(view);
 }
 
 int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *given)

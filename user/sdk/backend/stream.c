@@ -128,8 +128,8 @@ void sl_be_stream_open(struct request *rq, const struct sl_part *part)
 	 */
 	rq->ignored = !b->opt.upgrades && sl_request_header(&rq->view, "upgrade", &protocol, &len);
 	rq->ended = !(part->entry->flags & SL_ENTRY_MORE);
-	rq->view.expects = part->entry->flags & SL_ENTRY_EXPECT;
-	atomic_store(&rq->expects, rq->view.expects);
+	rq->view.expect_continue = part->entry->flags & SL_ENTRY_EXPECT;
+	atomic_store(&rq->expects, rq->view.expect_continue);
 	rq->state = REQUEST_HANDLED;
 	rq->begun_ns = b->now_ns;
 	rq->together = 1;

@@ -137,8 +137,8 @@ static void on_open(void *arg, struct sl_request_view *rq)
 		sl_reply_error(rq, SL_RPC_REFUSED);
 		return;
 	}
-	if (rq->expects) /* on failure the client sends after a time-out */
-		(void)sl_stream_go_on(rq);
+	if (rq->expect_continue) /* on failure the client sends after a time-out */
+		(void)sl_stream_send_continue(rq);
 	rq->own = t;
 	t->rq = rq;
 	t->rounds = chat.opt.repeat;

@@ -196,8 +196,8 @@ static void stream_open(void *arg, struct sl_request_view *rq)
 		sl_reply(rq, &(struct sl_reply_args){.status = (uint16_t)opt->fail});
 		return;
 	}
-	if (rq->expects) /* on failure the client sends after a time-out */
-		(void)sl_stream_go_on(rq);
+	if (rq->expect_continue) /* on failure the client sends after a time-out */
+		(void)sl_stream_send_continue(rq);
 	rq->own = calloc(1, sizeof(struct echoing));
 	if (!rq->own)
 		sl_reply_error(rq, SL_RPC_REFUSED);

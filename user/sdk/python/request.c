@@ -224,12 +224,21 @@ static PyObject *get_idempotent(PyObject *self, void *unused)
 	return v ? PyBool_FromLong(v->idempotent) : NULL;
 }
 
-static PyObject *get_expects(PyObject *self, void *unused)
+static PyObject *get_expect_continue(PyObject *self, void *unused)
 {
 	struct sl_request_view *v = open_view(self);
 
 	(void)unused;
-	return v ? PyBool_FromLong(v->expects) : NULL;
+	return v ? PyBool_FromLong(v->expect_continue) : NULL;
+}
+
+/* Former name of expect_continue. */
+static PyObject *get_expects(PyObject *self, void *unused)
+{
+	if (PyErr_WarnEx(PyExc_DeprecationWarning,
+			 "Request.expects is deprecated; use Request.expect_continue", 1))
+		return NULL;
+	return get_expect_continue(self, unused);
 }
 
 static PyObject *get_is_open(PyObject *self, void *unused)
@@ -315,10 +324,10 @@ static PyObject *request_header(PyObject *self, PyObject *args)
 	return otherwise;
 }
 
-static PyObject *go_on(PyObject *self, PyObject *unused)
+static PyObject *send_continue(PyObject *self, PyObject *unused)
 {
 	struct sl_request_view *v = open_view(self);
-	int rc = v ? sl_stream_go_on(v) : 0;
+	int rc = v ? sl_stream_send_continue(v) : 0;
 
 	(void)unused;
 	if (!v)
@@ -545,7 +554,9 @@ static PyGetSetDef accessors[] = {
 	 "Microseconds to the deadline when it was sent; 0: none.", NULL},
 	{"arrived_ns", get_arrived_ns, NULL, "Time of arrival, as time.monotonic_ns().", NULL},
 	{"idempotent", get_idempotent, NULL, "True if the request may be executed twice.", NULL},
-	{"expects", get_expects, NULL, "Stream: the client waits for 100 (Continue).", NULL},
+	{"expects", get_expects, NULL, "Former name of expect_continue.", NULL},
+	{"expect_continue", get_expect_continue, NULL,
+	 "Stream: the client waits for 100 (Continue).", NULL},
 	{"is_open", get_is_open, NULL, "True until the reply.", NULL},
 	{"cancelled", get_cancelled, NULL, "True if the client has gone.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
@@ -563,7 +574,7 @@ static PyMethodDef methods[] = {
 	 "reply_interim($self, *, status=103, headers=None)\n--\n\n"
 	 "Sends an interim reply, up to eight times; status 102 to 199.\n"
 	 "Dropped for gRPC, HTTP/1.0 and clients that do not read."},
-	{"_go_on", go_on, METH_NOARGS, "Lets the client send the body."},
+	{"_send_continue", send_continue, METH_NOARGS, "Lets the client send the body."},
 	{"_taken", stream_taken, METH_O, "Reports that N bytes were read."},
 	{"_fail", request_fail_op, METH_NOARGS, "Ends the request with an error."},
 	{NULL, NULL, 0, NULL},

@@ -46,6 +46,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 
 from . import _backend
 from ._backend import Request
@@ -104,6 +105,10 @@ class Batch(list):
         for into, request in zip(rows, self):
             into[:] = np.frombuffer(request.body, "u1")
         return array
+
+
+def _warn_former(name, now):
+    warnings.warn(f"{name} is deprecated; use {now}", DeprecationWarning, stacklevel=3)
 
 
 def _refuse(request, why):
@@ -205,9 +210,14 @@ class Stream:
         """Like Request.reply_interim(), before the first part of the reply. Does not wait."""
         self.request.reply_interim(**keywords)
 
+    async def send_continue(self):
+        """Sends 100 (Continue), if the request has `expect_continue`."""
+        await self._when_there_is_room(self.request._send_continue)
+
     async def go_on(self):
-        """Sends 100 (Continue), if the request `expects` it."""
-        await self._when_there_is_room(self.request._go_on)
+        """Former name of send_continue()."""
+        _warn_former("Stream.go_on()", "send_continue()")
+        await self.send_continue()
 
 
 class Backend(_backend.Backend):
