@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent of the gateway's own: a process that the zygote has forked (zygote.h). */
+/* An agent process that the zygote has forked (zygote.h). */
 #ifndef SL_AGENT_CHILD_H
 #define SL_AGENT_CHILD_H
 
@@ -10,13 +10,13 @@
 
 struct agent_child_options {
 	const struct sl_config *cfg;
-	const char *folder; /* where it listens */
+	const char *folder; /* folder of its sockets */
 	uint32_t number;
-	int fd; /* lists of servers come here (list.h); its end tells the agent to finish and end */
+	int fd; /* socket for lists of servers (list.h); end of file stops the agent */
 	pid_t zygote;
 };
 
-/* Serves the servers of the last list, in a sandbox of its own. Ends when the zygote does. */
+/* Serves the servers of the last list, in its own sandbox. Ends with the zygote. */
 _Noreturn void agent_child_run(const struct agent_child_options *o);
 
 #endif

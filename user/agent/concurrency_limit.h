@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many requests a server gets at a time: a number, or learnt from its latency. README.md states
- * the law. No clock, no I/O.
+ * Concurrency limit of a server: fixed, or learnt from its latency (Gradient2 of Netflix's
+ * concurrency-limits; README.md has the formula). No clock, no I/O.
  */
 #ifndef SL_AGENT_CONCURRENCY_LIMIT_H
 #define SL_AGENT_CONCURRENCY_LIMIT_H
@@ -16,14 +16,14 @@ enum {
 
 struct agent_concurrency_limit {
 	double limit;
-	double long_ns, short_ns; /* latency: over many windows, and over this one */
-	uint32_t fixed;           /* 0: it is learnt */
-	uint32_t left;            /* samples of this window */
-	uint32_t most;            /* at a time, in this window */
+	double long_ns, short_ns; /* smoothed latency, and latency of this window */
+	uint32_t fixed;           /* 0: learnt */
+	uint32_t left;            /* samples left in this window */
+	uint32_t most;            /* largest concurrency in this window */
 };
 
 void agent_concurrency_limit_init(struct agent_concurrency_limit *l, uint32_t fixed);
-/* A request took that long to be answered, with so many others under way. */
+/* Adds the latency of one request and the number of requests in flight. */
 void agent_concurrency_limit_sample(struct agent_concurrency_limit *l, uint64_t ns,
 				    uint32_t in_flight);
 

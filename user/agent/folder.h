@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The folder in which a gateway's agents listen, SL_RUN_DIR/agents-XXXXXX. The process that was
- * started makes it as root and holds its lock: a folder without a lock is that of a dead gateway,
- * and is removed at the start of the next one. It is the account's only (sl_zygote_start).
+ * Folder of the agents' sockets, SL_RUN_DIR/agents-XXXXXX. The supervisor process makes it as root
+ * and holds its lock. A folder without a lock belongs to a dead gateway and is removed at the next
+ * start. Only the gateway's account can use it.
  */
 #ifndef SL_AGENT_FOLDER_H
 #define SL_AGENT_FOLDER_H
@@ -14,24 +14,24 @@
 
 struct sl_agent_folder {
 	char path[64];
-	int lock;        /* -1: there is no folder */
-	struct stat run; /* SL_RUN_DIR as it was */
+	int lock;        /* -1: no folder */
+	struct stat run; /* mode and owner of SL_RUN_DIR */
 };
 
-/* As root. 0, or -1 and one line in err. */
+/* Makes the folder. Root only. Returns 0, or -1 and one line in err. */
 int sl_agent_folder_make(struct sl_agent_folder *f, struct sl_err *err);
-/* Makes it, and SL_RUN_DIR, again as they were, if they were removed; logs that. */
+/* Restores the folder and SL_RUN_DIR if they were removed; logs that. */
 void sl_agent_folder_restore(struct sl_agent_folder *f);
-/* Removes it; waits up to 2 s for agents that still end. */
+/* Removes the folder; waits up to 2 s for agents that end. */
 void sl_agent_folder_remove(struct sl_agent_folder *f);
-/* Removes folders of gateways that have gone. */
+/* Removes folders of dead gateways. */
 void sl_agent_folder_sweep(void);
 
-/* Files that agents depend on and that can be replaced while they run. */
+/* Identity of files that can be replaced under running agents. */
 struct agent_file_ids {
-	dev_t dev; /* of the folder; 0: it is not there */
+	dev_t dev; /* of the folder; 0: missing */
 	ino_t ino;
-	uint64_t resolver; /* a hash of what the resolver's files say */
+	uint64_t resolver; /* hash of the resolver's files */
 };
 struct agent_file_ids agent_file_ids_read(const char *folder);
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an HTTP/1.x server answers, read strictly (RFC 9112), in pure functions.
+ * Strict parser of HTTP/1.x replies (RFC 9112), pure functions.
  *
- *   head      agent_h1_head()     bytes -> status, fields, and how the body is framed
- *   chunks    sl_http1_chunked_next() of the front, with `stops` set
- *   trailers  agent_h1_fields()   the lines behind the last chunk
+ *    head      agent_h1_head()     bytes -> status, fields, and how the body is framed
+ *    chunks    sl_http1_chunked_next() of the front, with `stops` set
+ *    trailers  agent_h1_fields()   the lines behind the last chunk
  *
- * Nothing is copied: fields are views of the bytes that were given. What two recipients could read in
- * two ways is refused, since the one behind us may be the other one. What more a server does that is
- * only unusual (no reason phrase, fields without a value) is let pass.
+ * Fields are views of the input. Input that two recipients could read differently is refused
+ * (response splitting). Unusual but unambiguous input passes: no reason phrase, empty values.
  */
 #ifndef SL_AGENT_H1_REPLY_H
 #define SL_AGENT_H1_REPLY_H
@@ -17,8 +16,8 @@
 #include "front/front.h"
 
 enum {
-	AGENT_HEAD_MAX = 64 << 10, /* bytes of a head, and of trailers */
-	AGENT_FIELDS_MAX = 288,    /* with those of this hop */
+	AGENT_HEAD_MAX = 64 << 10, /* bytes of a head or of trailers */
+	AGENT_FIELDS_MAX = 288,    /* including hop-by-hop fields */
 };
 
 struct agent_fields {
@@ -26,27 +25,29 @@ struct agent_fields {
 	uint32_t cnt;
 };
 
-/* How the end of a body is told: RFC 9112 6.3. */
+/* End of a body (RFC 9112 6.3). */
 enum agent_delimiter { AGENT_NO_BODY, AGENT_LENGTH, AGENT_CHUNKS, AGENT_UNTIL_CLOSE };
 
 struct agent_h1_reply {
 	uint16_t status;
 	uint8_t minor;         /* of HTTP/1.x */
 	uint8_t body;          /* enum agent_delimiter */
-	bool keep_alive;       /* another request may follow */
-	uint64_t length;       /* Content-Length; SL_LEN_UNKNOWN: not stated */
-	struct sl_span reason; /* behind the status; may be empty */
-	const char *wrong;     /* refused: what about it */
+	bool keep_alive;       /* the connection can be reused */
+	uint64_t length;       /* Content-Length, or SL_LEN_UNKNOWN */
+	struct sl_span reason; /* reason phrase; may be empty */
+	const char *wrong;     /* reason of a refusal */
 	struct agent_fields fields;
 };
 
 /*
- * One head at the start of `in`; `to_head` says that a HEAD request asked for it. Its length; 0 if
- * it is incomplete, so far without an error; -1: refused, out->wrong says why.
+ * Parses a reply head. `to_head`: the request was HEAD. Returns its length, 0 if it is incomplete,
+ * or -1 with the reason in out->wrong.
  */
 ssize_t agent_h1_head(struct sl_span in, bool to_head, struct agent_h1_reply *out);
 
-/* Field lines up to and with the empty one; as above, with *wrong. */
+/*
+ * Parses field lines up to the empty line. Returns as agent_h1_head(), with the reason in *wrong.
+ */
 ssize_t agent_h1_fields(struct sl_span in, struct agent_fields *out, const char **wrong);
 
 #endif

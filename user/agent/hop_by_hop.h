@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields that are of one hop, or of its framing, and do not go through: RFC 9110 7.6.1. */
+/* Hop-by-hop fields and framing, which are not passed on (RFC 9110 7.6.1). */
 #ifndef SL_AGENT_HOP_BY_HOP_H
 #define SL_AGENT_HOP_BY_HOP_H
 
@@ -7,13 +7,16 @@
 
 enum { AGENT_OPTIONS_MAX = 16 };
 
-/* Names that Connection fields list. */
+/* Names in Connection fields. */
 struct agent_options {
 	struct sl_span at[AGENT_OPTIONS_MAX];
 	unsigned cnt;
 };
 
-/* False: there are too many of them, and what is not noted would go on. */
+/*
+ * Adds the names of a Connection field. Returns false if there are too many: the rest would be
+ * passed on.
+ */
 bool agent_options_note(struct agent_options *o, struct sl_span value);
 bool agent_is_one_of(struct sl_span name, const struct sl_span *names, size_t cnt);
 bool agent_is_hop_by_hop(struct sl_span name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of servers, from the gateway to its agents. A line for each server: endpoint TAB url TAB name
- * TAB concurrency TAB host, which may be empty. "*" of the endpoint stands for the number of the
- * agent. A list comes from the gateway and is trusted.
+ * Lists of servers that the gateway sends to its agents. One line per server: endpoint TAB url TAB
+ * name TAB concurrency TAB host (may be empty). "*" in the endpoint stands for the agent's number.
+ * Lists are trusted.
  */
 #ifndef SL_AGENT_LIST_H
 #define SL_AGENT_LIST_H
@@ -21,14 +21,14 @@ struct agent_list_line {
 	char listen[SL_SERVER_ENDPOINT_LEN];
 	char *to, *name, *host;
 	uint32_t concurrency;
-	bool served; /* the agent's */
+	bool served; /* free for the agent's use */
 };
 
-/* Returns the length; 0: there are no servers, or `cap` bytes are too few. */
+/* Writes a list. Returns its length; 0 without servers or if `cap` is too small. */
 size_t agent_list_write(char *to, size_t cap, const struct sl_config *cfg);
-/* Reads a list as agent `number`; the lines point into the text, which it changes. */
+/* Parses a list for agent `number`. The lines point into the text, which is changed. */
 uint32_t agent_list_parse(char *text, uint32_t number, struct agent_list_line *out, uint32_t max);
-/* Returns true if a server has a name that must be looked up. */
+/* Returns true if a server has a host name. */
 bool agent_list_has_names(const char *text, size_t len);
 
 #endif

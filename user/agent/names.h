@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of servers are looked up by a thread of its own, since the resolver blocks:
+ * Look-ups of server names in a separate thread, because the resolver blocks.
  *
- *   loop: ask ---> [ asked ] ---> thread: getaddrinfo ---> [ answers ] ---> loop: take
+ *    loop: ask ---> [ asked ] ---> thread: getaddrinfo ---> [ answers ] ---> loop: take
  *
- * A query is the caller's; it is lent from ask until take returns it or forget. All calls but the
- * thread's own are the loop's. Errors: `error` of a query is text for people, empty if there is none.
+ * The caller owns a query and lends it from ask until take returns it or forget. The loop's thread
+ * makes all calls. `error` of a query is text, empty on success.
  */
 #ifndef SL_AGENT_NAMES_H
 #define SL_AGENT_NAMES_H
@@ -23,7 +23,7 @@ struct agent_query {
 	void *owner;
 	const char *host;
 	uint16_t port;
-	bool asked; /* it is lent */
+	bool asked; /* lent to this module */
 	char error[96];
 	unsigned cnt;
 	struct sockaddr_storage addrs[AGENT_ADDRESSES_MAX];
@@ -32,9 +32,9 @@ struct agent_query {
 
 struct agent_names;
 
-/* Without its thread: nothing is answered. NULL: no memory or descriptor. */
+/* Creates the module without its thread. Returns NULL without memory or descriptor. */
 struct agent_names *agent_names_new(void);
-/* Starts the thread, which confines itself as agents are confined, once. 0 or -errno. */
+/* Starts the thread, which enters the sandbox of agents. Returns 0 or -errno. */
 int agent_names_start(struct agent_names *n);
 /* A look-up that is under way ends by itself later. */
 void agent_names_free(struct agent_names *n);

@@ -31,48 +31,48 @@ struct sl_mempool;
 
 /* A client's address at one server. */
 struct agent_client {
-	struct sl_list link;  /* of its bucket */
-	uint32_t key;         /* of the address */
-	uint32_t calls;       /* that name it */
-	uint32_t held;        /* places that it has */
-	uint32_t streams_cnt; /* on connections, without a place */
+	struct sl_list link;  /* in its bucket */
+	uint32_t key;         /* hash of the address */
+	uint32_t calls;       /* calls of this client */
+	uint32_t held;        /* places in use */
+	uint32_t streams_cnt; /* streams on connections, without a place */
 	struct agent_line {
-		struct sl_list turn;  /* of the class, if calls wait */
-		struct sl_list calls; /* that wait, the first first */
+		struct sl_list turn;  /* in the list of its class, if calls wait */
+		struct sl_list calls; /* waiting calls, first come first */
 	} of[SL_CLASS_CNT];
 };
 
 struct agent_queue {
-	struct sl_list turns[SL_CLASS_CNT]; /* of clients that wait */
+	struct sl_list turns[SL_CLASS_CNT]; /* clients with waiting calls */
 	struct sl_list buckets[AGENT_QUEUE_BUCKETS];
 	struct sl_mempool *clients;
-	struct agent_client *heaviest; /* about: the one that had most places when it took one */
+	struct agent_client *heaviest; /* client with the most places when it took one */
 	uint32_t cnt, taken;
 };
 
-/* What there is to share. */
+/* Limits that clients share. */
 struct agent_shares {
-	uint32_t places, busy; /* requests that the server gets at a time; and has */
-	bool exact;            /* no more than these, ever */
-	uint32_t streams;      /* that an address may have */
+	uint32_t places, busy; /* requests that the server may have, and has */
+	bool exact;            /* the number of places is a hard limit */
+	uint32_t streams;      /* streams that one address may have */
 };
 
 void agent_queue_init(struct agent_queue *q, struct sl_mempool *clients);
-/* The call belongs to the client with this key until it leaves. False: no memory. */
+/* Registers a call with the client of this key until agent_queue_leave(). False: no memory. */
 bool agent_queue_enter(struct agent_queue *q, struct agent_call *call, uint32_t key);
 void agent_queue_leave(struct agent_queue *q, struct agent_call *call);
 void agent_queue_add(struct agent_queue *q, struct agent_call *call);
-/* One that has had its turn before: in front of its class. */
+/* Queues a call again, in front of its class. */
 void agent_queue_again(struct agent_queue *q, struct agent_call *call);
-/* Returns the call that may go now; it stays until it is taken. NULL: none. */
+/* Returns the call that may start now, or NULL. It stays queued until it is taken. */
 struct agent_call *agent_queue_next(const struct agent_queue *q, const struct agent_shares *s);
-/* Returns any call that waits; NULL: none. */
+/* Returns any queued call, or NULL. */
 struct agent_call *agent_queue_any(const struct agent_queue *q);
-/* The next one goes. */
+/* Removes the call that agent_queue_next() returned. */
 void agent_queue_take(struct agent_queue *q, struct agent_call *call);
-/* Any of them leaves the queue without a turn. */
+/* Removes any queued call without a turn. */
 void agent_queue_remove(struct agent_queue *q, struct agent_call *call);
-/* The call's client has a place more, or less. */
+/* Counts a place of the call's client, up or down. */
 void agent_queue_hold(struct agent_queue *q, struct agent_call *call);
 void agent_queue_release(struct agent_queue *q, struct agent_call *call);
 

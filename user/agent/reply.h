@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fields of a server's reply on their way to the gateway: without those of this hop, and as many as
- * a reply can have.
- */
+/* Fields of a server's reply for the gateway: without hop-by-hop fields, and bounded in number. */
 #ifndef SL_AGENT_REPLY_H
 #define SL_AGENT_REPLY_H
 
@@ -18,8 +15,8 @@ struct agent_reply_fields {
 };
 
 /*
- * Adds what goes on of f, whose names are NUL-terminated in place and get lower case: the byte behind
- * each is the colon. False: too many.
+ * Adds the fields of f that may pass. Names become lower case and NUL-terminated in place, over
+ * their colon. Returns false if there are too many.
  */
 bool agent_reply_take(struct agent_reply_fields *out, const struct agent_fields *f, bool trailers);
 
