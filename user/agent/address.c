@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a server is. A name is looked up before the server is used, and again every 30 s and at each
- * reload: the resolver does not tell for how long an answer holds. A server without an address is down.
+ * Addresses of servers. A host name is resolved before the server is used, then every 30 s and at
+ * each reload, because the resolver does not report a lifetime. A server without an address is
+ * down.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -75,7 +76,7 @@ static bool is_among(const struct agent_server *s)
 	return false;
 }
 
-/* Connections to the former address take no further requests. */
+/* Uses the next address. Connections to the former one take no more requests. */
 static void next_address(struct agent_server *s)
 {
 	bool first = !s->addr_len;
@@ -99,7 +100,7 @@ static void next_address(struct agent_server *s)
 	agent_server_moved(s);
 }
 
-/* The next look-up is a little later or sooner, so that not all come at the same moment. */
+/* Takes the result of a look-up. The next one has jitter, so that look-ups spread. */
 static void take_address(struct agent_server *s)
 {
 	struct agent *a = s->a;

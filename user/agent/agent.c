@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop. Read from the bottom: sl_agent_run -> turn -> poll, sleep_and_take, pump. */
+/* The event loop. */
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -16,13 +16,13 @@
 
 enum {
 	EVENTS_MAX = 256,
-	TIMERS_MAX = 1024, /* of a turn */
-	POLLS_MAX = 8,     /* batches of a server in a turn */
-	PUMPS_MAX = 4,   /* times that waiting calls are sent in a turn, before others are heard */
-	SPARE_FDS = 256, /* or a quarter, if that is less */
+	TIMERS_MAX = 1024, /* per turn */
+	POLLS_MAX = 8,     /* batches of a server per turn */
+	PUMPS_MAX = 4,     /* rounds of assigning calls per turn */
+	SPARE_FDS = 256,   /* or a quarter, if that is less */
 };
 #define TICK_NS  (SL_NS_PER_MS / 4)
-#define SLEEP_NS (SL_NS_PER_SEC / 2) /* gateways that fall silent are looked for meanwhile */
+#define SLEEP_NS (SL_NS_PER_SEC / 2) /* longest sleep: the SDK must notice silent gateways */
 #define DRAIN_NS (5 * SL_NS_PER_SEC)
 
 struct foreign_server {
@@ -42,7 +42,10 @@ static struct agent_server *next_server(const struct agent *a, const struct sl_l
 	for (struct agent_server *s = next_server((a), &(a)->servers); s;                          \
 	     s = next_server((a), &(s)->link))
 
-/* Of each server the one that was not used for longest is asked: what has a call has no timer. */
+/*
+ * Looks at the least recently used connection of each server. A connection with a call has no
+ * timer.
+ */
 bool agent_close_idle(struct agent *a)
 {
 	for_each_server(a, s)
@@ -77,7 +80,7 @@ static void on_timer(void *arg, struct sl_timer *t)
 	}
 }
 
-/* Of descriptors, one half is divided among the servers, and the other one is for whichever needs it. */
+/* Returns a server's own part of the descriptors: half of all is divided, the rest is shared. */
 static int part_of_server(const struct agent *a)
 {
 	int n = 0;
@@ -99,7 +102,7 @@ int agent_fds_of(const struct agent_server *server)
 	return (int)server->conn_cnt < part ? a->fd_max : left;
 }
 
-/* How many streams one address may have: half of the connections that they could take. */
+/* Returns the streams that one address may have: half of the possible connections. */
 static uint32_t streams_of_address(const struct agent_server *s)
 {
 	int most = s->a->fd_max / 2 + part_of_server(s->a);
@@ -119,7 +122,7 @@ struct agent_shares agent_server_shares(const struct agent_server *s)
 	};
 }
 
-/* As many descriptors as may be. In a sandbox there are, and nobody may ask for more. */
+/* Returns the limit of descriptors, raised to the hard limit. Inside a sandbox it is fixed. */
 static int most_fds(void)
 {
 	struct rlimit files;
@@ -221,13 +224,13 @@ void sl_agent_look_up(struct agent *a)
 	for_each_server(a, s) agent_address_look_up(s);
 }
 
-/* Its requests are taken in each turn of the loop anyway. */
+/* Does nothing: each turn polls the SDK anyway. */
 static void on_backend(struct agent_watch *w, uint32_t events)
 {
 	(void)w, (void)events;
 }
 
-/* One that was to go, and has not gone yet, since it has requests: its place is taken until then. */
+/* Returns true if a removed server with this endpoint still has requests. */
 static bool is_draining(struct agent *a, const char *listen)
 {
 	for_each_server(a, s)
@@ -277,7 +280,7 @@ void sl_agent_remove(struct agent *a, const char *listen)
 	}
 }
 
-/* Nobody has a channel to it, and nothing is open. */
+/* Returns true if a server has no channel and no open request. */
 static bool is_left(const struct agent_server *s)
 {
 	struct sl_backend_stats st;
@@ -316,8 +319,8 @@ static void sleep_and_take(struct agent *a, bool more)
 }
 
 /*
- * Gives waiting calls to connections and writes. Writing can end calls, which frees places for others,
- * and calls that it loses wait again. True: some still do, so the loop must not sleep.
+ * Assigns waiting calls to connections and writes. Writing can end calls, which frees places, and
+ * lost calls wait again. Returns true if calls still wait, so the loop must not sleep.
  */
 static bool send_calls(struct agent *a)
 {
@@ -334,7 +337,7 @@ static bool send_calls(struct agent *a)
 static void run_turn(struct agent *a)
 {
 	struct sl_list *at, *next;
-	bool more = false; /* requests to be had at once */
+	bool more = false; /* more requests are ready */
 
 	for_each_server(a, s)
 	{

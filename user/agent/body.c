@@ -10,13 +10,13 @@
 #include "front/grpc/grpc.h"
 
 enum {
-	FRAME_MAX = 24,   /* "ffffffff\r\n" and "\r\n", or a prefix of gRPC */
-	PIECE_MIN = 2000, /* with its heads less than a block of 2 KiB: small parts share one */
+	FRAME_MAX = 24,   /* "ffffffff\r\n" and "\r\n", or a gRPC prefix */
+	PIECE_MIN = 2000, /* with headers less than a block of 2 KiB; small parts share a piece */
 };
 
 struct agent_piece {
 	struct agent_piece *next;
-	uint32_t len, at; /* of len, taken */
+	uint32_t len, at; /* bytes; sent bytes */
 	uint32_t size;
 	uint8_t bytes[];
 };
@@ -26,7 +26,7 @@ static struct sl_capped_alloc *memory_of(const struct agent_call *call)
 	return &call->server->a->bodies;
 }
 
-/* Parts come while there is room for them, and somebody to take them. */
+/* Pauses or resumes the SDK's stream. */
 static void set_flow(struct agent_call *call)
 {
 	struct agent_body *b = &call->body;
@@ -96,7 +96,7 @@ void agent_body_stop(struct agent_call *call)
 	set_flow(call);
 }
 
-/* One with room for `most` bytes: the last one, or a new one. */
+/* Returns a piece with room for `most` bytes: the last one or a new one. */
 static struct agent_piece *add_piece(struct agent_call *call, size_t most)
 {
 	struct agent_body *b = &call->body;
@@ -115,7 +115,7 @@ static struct agent_piece *add_piece(struct agent_call *call, size_t most)
 	return p;
 }
 
-/* Bytes were put into the last piece p, which had `before` of them. */
+/* Accounts for bytes added to the last piece p, which had `before` bytes. */
 static void note_added(struct agent_call *call, struct agent_piece *p, uint32_t before)
 {
 	struct agent_body *b = &call->body;
@@ -145,7 +145,7 @@ bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size
 	uint32_t before;
 
 	if (!len && b->framing != AGENT_MESSAGES)
-		return true; /* a chunk without bytes is the last one */
+		return true; /* an empty chunk would end the body */
 	if (b->ended || len > b->left)
 		return false;
 	p = add_piece(call, FRAME_MAX + len);
@@ -183,7 +183,7 @@ bool agent_body_end(struct agent_call *call)
 	b->ended = true;
 	if (b->framing != AGENT_CHUNKED)
 		return true;
-	/* A field takes less room there than in the list that it comes from. */
+	/* Each field is shorter here than in the source list. */
 	p = add_piece(call, FRAME_MAX + call->rq->trailers_len);
 	if (!p)
 		return false;

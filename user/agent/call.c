@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request on its way through the agent, and all ways in which it ends. server.c makes it and finds
- * it a connection; h1.c and h2.c say what becomes of it there:
+ * Life cycle of a call. server.c creates it and finds a connection; h1.c and h2.c report events:
  *
  *   new -> waits -> assign -> answered -> reply ... reply -> end
  *            ^                   |
  *            +------ lost -------+  if it is unanswered, and idempotent or cannot have been read
  *
- * Its client, its deadline or an error of ours ends it at any time: fail.
+ * The client, the deadline or an error ends it at any time: fail.
  */
 #include <errno.h>
 
@@ -19,7 +18,7 @@
 
 #define REST_NS (200 * SL_NS_PER_MS)
 
-/* rq->own of the request, so that what the SDK says about it finds the call. */
+/* The call is rq->own, so that SDK callbacks find it. */
 struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
 {
 	struct agent *a = s->a;
@@ -51,7 +50,7 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 	return call;
 }
 
-/* A stream on a connection that the server does not work at, or no longer. */
+/* Counts a stream that has a connection but no place. */
 static void set_stream(struct agent_call *call, bool is)
 {
 	call->client->streams_cnt += is;
@@ -60,7 +59,7 @@ static void set_stream(struct agent_call *call, bool is)
 	call->streams = is;
 }
 
-/* Of those that the server works at. */
+/* Counts a call that the server works at. */
 static void count_call(struct agent_call *call)
 {
 	call->start_ns = call->server->a->now_ns;
@@ -83,7 +82,7 @@ static void uncount_call(struct agent_call *call)
 	call->counted = false;
 }
 
-/* Who waits for a client keeps nobody from the server. A number that was set is one, whatever they wait for. */
+/* Releases the place of a call that waits for its client. A fixed limit counts such calls, too. */
 static void let_go(struct agent_call *call)
 {
 	if (call->server->limit.fixed)
@@ -154,8 +153,8 @@ void agent_call_data_end(struct agent_call *call)
 }
 
 /*
- * The connections of a process that dies end one by one, on a busy host over a while: the last try
- * is not for one of them. Others need not wait for that.
+ * Delays the last try: connections of a dying process end one by one, so an immediate try could
+ * meet another of them. Other tries need not wait.
  */
 static void pause_reconnect(struct agent_call *call)
 {
@@ -187,7 +186,10 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	struct agent_server *s = call->server;
 
 	call->over = true;
-	/* RFC 9110 9.2.2: what is not idempotent goes again only if none of it can have been read. */
+	/*
+	 * RFC 9110 9.2.2: a request that is not idempotent is repeated only if the server cannot
+	 * have read any of it.
+	 */
 	if (call->answered || call->tries >= AGENT_TRIES_MAX ||
 	    (call->body.taken && call->body.once) || (call->written && !call->rq->idempotent)) {
 		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a request was lost: %s",
@@ -244,11 +246,11 @@ bool agent_call_send_continue(struct agent_call *call)
 {
 	if (sl_stream_send_continue(call->rq) != -EAGAIN)
 		return true;
-	agent_call_fail(call, SL_RPC_REFUSED); /* it would wait for ever */
+	agent_call_fail(call, SL_RPC_REFUSED); /* it would never end */
 	return false;
 }
 
-/* A hint: those for which there is no memory, or which are too many or too large, go nowhere. */
+/* Interim replies are hints: too many or too large ones, or without memory, are dropped. */
 void agent_call_interim(const struct agent_call *call, uint16_t status,
 			const struct agent_reply_fields *fields)
 {
@@ -268,17 +270,17 @@ bool agent_call_reply(struct agent_call *call, const struct sl_reply_args *args)
 		rq->own = NULL;
 	rc = sl_reply(rq, args);
 	if (rc == -EAGAIN) {
-		let_go(call); /* it waits for its client */
+		let_go(call); /* waits for the client */
 		return false;
 	}
 	call->begun = true;
-	if (rc == -EMSGSIZE) { /* too many bytes of fields */
+	if (rc == -EMSGSIZE) { /* fields are too large */
 		rq->own = NULL;
 		(void)sl_reply_error(rq, SL_RPC_INTERNAL);
 	}
 	if (args->more && rc == 0)
 		return true;
-	call->rq = NULL; /* gone, perhaps, since sl_reply() */
+	call->rq = NULL; /* sl_reply() may have freed it */
 	take_off(call);
 	agent_call_end(call);
 	return true;

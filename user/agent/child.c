@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: agent_child_run -> narrow, on_list -> change, serve_lines. */
 #include "agent/child.h"
 
 #include <errno.h>
@@ -20,7 +19,7 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/supervise.h"
 
-enum { RETRY_MS = 200 }; /* of a server that could not be served */
+enum { RETRY_MS = 200 }; /* before another try to serve a server */
 
 struct child_lists {
 	struct agent *agent;
@@ -28,8 +27,8 @@ struct child_lists {
 	uint32_t number; /* of the agent */
 	struct agent_list_line *now;
 	uint32_t cnt;
-	char *text; /* that `now` points into */
-	int timer;  /* of lines that could not be served */
+	char *text; /* memory of `now` */
+	int timer;  /* timerfd for failed lines */
 	bool told;
 };
 
@@ -44,8 +43,8 @@ static struct agent_list_line *find_line(struct agent_list_line *list, uint32_t 
 }
 
 /*
- * Serves those lines that are not served yet. A server that cannot be served is tried again: the
- * agent before this one may not have ended yet, or the folder may be made again.
+ * Serves new lines. A failed line is tried again: the former agent may still hold the endpoint, or
+ * the folder may be missing for a moment.
  */
 static void serve_lines(struct child_lists *l)
 {
@@ -84,7 +83,7 @@ static void on_retry(void *arg)
 		serve_lines(l);
 }
 
-/* Those that are not there any more leave. */
+/* Replaces the list: servers that are not in it are removed. */
 static void apply_list(struct child_lists *l, struct agent_list_line *next, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < l->cnt; i++) {
@@ -108,7 +107,7 @@ static void on_list(void *arg)
 	if (n <= 0) {
 		free(text);
 		free(next);
-		if (n == 0) /* the zygote has gone */
+		if (n == 0) /* the zygote has ended */
 			sl_agent_stop(l->agent);
 		return;
 	}
@@ -121,7 +120,7 @@ static void on_list(void *arg)
 	l->cnt = cnt;
 	l->told = false;
 	serve_lines(l);
-	sl_agent_look_up(l->agent); /* a reload may be for that */
+	sl_agent_look_up(l->agent); /* a reload also renews addresses */
 }
 
 static void pin_cpu(const struct sl_cfg_agents *a, uint32_t number)
@@ -136,7 +135,7 @@ static void pin_cpu(const struct sl_cfg_agents *a, uint32_t number)
 		sl_log_warn("agent %u: cpu %d: %s", number, a->cpus[number], strerror(errno));
 }
 
-/* What an agent may in the file system: its sockets, and to look up names. */
+/* Restricts the file system to the agent's sockets and the resolver's files. */
 static int restrict_paths(const char *folder, struct sl_err *err)
 {
 	struct sl_sandbox_place places[1 + SL_SANDBOX_RESOLVER_CNT] = {

@@ -6,7 +6,7 @@
 enum { WINDOW_MIN = 10 };
 
 /* (start) */
-static const double TOLERANCE = 2.0; /* so much slower than ever may be had for more at a time */
+static const double TOLERANCE = 2.0; /* accepted ratio of latency now to the long-term latency */
 static const double LONG_SHARE = 0.02, SMOOTH = 0.2;
 
 void agent_concurrency_limit_init(struct agent_concurrency_limit *l, uint32_t fixed)
@@ -29,10 +29,10 @@ void agent_concurrency_limit_sample(struct agent_concurrency_limit *l, uint64_t 
 		l->left--;
 	if (l->left)
 		return;
-	/* The window closes. */
+	/* The window ends. */
 	if (l->long_ns == 0)
 		l->long_ns = l->short_ns;
-	/* Slow to rise, so that a queue is not taken for the server's nature; quick to fall. */
+	/* Rises slowly, so that queueing is not learnt as normal; falls at once. */
 	if (l->short_ns < l->long_ns)
 		l->long_ns = (l->long_ns + l->short_ns) / 2;
 	else
@@ -40,7 +40,7 @@ void agent_concurrency_limit_sample(struct agent_concurrency_limit *l, uint64_t 
 	gradient = TOLERANCE * l->long_ns / l->short_ns;
 	gradient = gradient < 0.5 ? 0.5 : gradient > 1 ? 1 : gradient;
 	next = l->limit * gradient + sqrt(l->limit);
-	/* More than is used says nothing. */
+	/* An unused limit is not raised. */
 	if (next > l->limit && l->most * 2 < l->limit)
 		next = l->limit;
 	l->limit += (next - l->limit) * (next > l->limit ? 1 : SMOOTH);

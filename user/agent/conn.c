@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets to servers: connecting, events, the end. What is said on them is h1.c's and h2.c's. */
+/* Sockets to servers: connect, events, close. h1.c and h2.c have the protocols. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,7 +20,7 @@ void agent_conn_wait_for(struct agent_conn *c, uint32_t events)
 
 	if (events == c->events || c->state == AGENT_DEAD)
 		return;
-	/* Without events there is no place for it: an error would be told again and again. */
+	/* A socket without events is removed: epoll would report its errors again and again. */
 	(void)epoll_ctl(c->server->a->epoll_fd, op, c->fd, &ev);
 	c->events = events;
 }
@@ -61,7 +61,7 @@ void agent_conns_write(struct agent *a)
 	struct agent_conn *c;
 
 	while ((c = sl_list_first(&a->dirty, struct agent_conn, dirty)))
-		c->server->proto->writable(c); /* takes it off the list */
+		c->server->proto->writable(c); /* removes it from the list */
 }
 
 void agent_conns_free(struct agent *a)
@@ -119,11 +119,11 @@ static void on_event(struct agent_watch *w, uint32_t events)
 		if (c->events & EPOLLIN)
 			proto->readable(c);
 		else
-			agent_conn_wait_for(c, 0); /* it is told when it is read again */
+			agent_conn_wait_for(c, 0); /* the end is seen at the next read */
 	}
 }
 
-/* Those that are free are given out from the lowest one on, so the number says how many are in use. */
+/* The kernel gives the lowest free descriptor, so its number tells how many are in use. */
 static int open_socket(const struct agent_server *s)
 {
 	int fd = socket(s->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -135,7 +135,7 @@ static int open_socket(const struct agent_server *s)
 	return -1;
 }
 
-/* One of which its server makes no use gives its place to this one. */
+/* Opens a socket, after closing an idle connection if necessary. */
 static int take_socket(struct agent_server *s)
 {
 	int fd = open_socket(s);
@@ -161,9 +161,9 @@ bool agent_conn_open(struct agent_server *s)
 	if (rc && rc != EINPROGRESS) {
 		free(c);
 		close(fd);
-		if (rc == EADDRNOTAVAIL) /* no port is left */
+		if (rc == EADDRNOTAVAIL) /* no local port is left */
 			agent_server_short(s, strerror(rc));
-		else if (rc == EAGAIN && s->conn_cnt) /* the queue of a Unix socket is full */
+		else if (rc == EAGAIN && s->conn_cnt) /* the backlog of a Unix socket is full */
 			agent_server_retry(s);
 		else
 			agent_server_down(s, strerror(rc));

@@ -20,13 +20,13 @@
 enum { FOLDER_TRIES = 100, SWEEP_TRIES = 200, SWEEP_MS = 10, PARTS_MAX = 64 };
 static const char folder_prefix[] = "agents-";
 
-/* A descriptor with the folder's lock, or -1 and errno. */
+/* Returns a descriptor that holds the folder's lock, or -1 and errno. */
 static int lock_folder(const char *folder)
 {
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), saved;
 	struct stat st;
 
-	/* Without its lock another gateway may take it for one of the dead, and remove it. */
+	/* Another gateway may have removed the folder before it was locked. */
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
 		return fd;
 	saved = errno;
@@ -58,7 +58,7 @@ void sl_agent_folder_restore(struct sl_agent_folder *f)
 
 	if (fstat(f->lock, &st) != 0 || st.st_nlink > 0)
 		return;
-	/* As both were: the account may listen in the one, and backends perhaps in the other. */
+	/* Restores mode and owner of both: other accounts may depend on them. */
 	if (mkdir(SL_RUN_DIR, f->run.st_mode & 07777) == 0 &&
 	    chown(SL_RUN_DIR, f->run.st_uid, f->run.st_gid) != 0)
 		sl_log_err("%s: %s", SL_RUN_DIR, strerror(errno));
@@ -94,7 +94,7 @@ static void empty_folder(int fd)
 
 void sl_agent_folder_remove(struct sl_agent_folder *f)
 {
-	/* Agents of a gateway that was killed may end a moment later than it has. */
+	/* Agents of a killed gateway may end a moment later. */
 	for (int tries = 0; f->lock >= 0 && tries < SWEEP_TRIES; tries++) {
 		empty_folder(f->lock);
 		if (rmdir(f->path) == 0 || errno != ENOTEMPTY)
@@ -127,7 +127,7 @@ void sl_agent_folder_sweep(void)
 		closedir(run);
 }
 
-/* A hash of what the resolver's files say, whatever file has the name now. */
+/* Returns a hash of the contents of the resolver's files. */
 static uint64_t hash_resolver(void)
 {
 	uint64_t hash = SL_FNV64;

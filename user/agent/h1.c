@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 towards a server: one call on a connection at a time.
+ * HTTP/1.1 towards a server: one call at a time on a connection.
  *
  *   start -> h1_send.c ................. the request
- *   readable -> advance -> finish ...... the reply, read into rx:
+ *   readable -> parse_input -> finish_reply ... the reply, read into rx:
  *
  *        | head | body so far, in one piece | not parsed yet | free |
  *        0      body_at                     raw              end
  *
- * A reply that fits into AGENT_H1_RX_MAX goes on whole; others in parts, each as soon as the server
- * pauses or rx is full. Where the gateway has no room, nothing more is read: the server's socket fills up.
+ * A reply that fits into AGENT_H1_RX_MAX goes on whole. Other replies go in parts, one when the
+ * server pauses or rx is full. Without room at the gateway nothing is read, so TCP stops the
+ * server.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 
 enum {
 	RX_LOW = 4 << 10,
-	READS_MAX = 16, /* of a connection, before others have their turn */
+	READS_MAX = 16, /* reads per event of a connection */
 };
 #define IDLE_NS (50 * SL_NS_PER_SEC)
 
@@ -49,8 +50,8 @@ static const struct sl_reply_args no_grpc = {
 };
 
 /*
- * Returns true if the server has said something on a kept connection, or has closed it: what comes there
- * is no reply to the next request. The loop has seen neither when it looked last.
+ * Returns true if an idle connection has received bytes or was closed. Such bytes are no reply to
+ * the next request.
  */
 static bool is_stale(const struct agent_h1_conn *h)
 {
@@ -62,7 +63,7 @@ static bool is_stale(const struct agent_h1_conn *h)
 
 static void h1_start(struct agent_conn *c, struct agent_call *call)
 {
-	static struct agent_request made; /* the agent is one thread */
+	static struct agent_request made; /* the agent has one thread */
 	struct agent_h1_conn *h = h1_of(c);
 	uint64_t trace[3];
 
@@ -98,7 +99,7 @@ static void h1_start(struct agent_conn *c, struct agent_call *call)
 	agent_h1_send(h);
 }
 
-/* Nothing points into rx. False: no memory, and it is as it was. */
+/* Resizes rx; nothing may point into it. Returns false, unchanged, without memory. */
 static bool resize_rx(struct agent_h1_conn *h, uint32_t size)
 {
 	uint8_t *rx = h->rx_size == size ? h->rx : realloc(h->rx, size);
@@ -115,14 +116,14 @@ static bool resize_rx(struct agent_h1_conn *h, uint32_t size)
 static void go_idle(struct agent_h1_conn *h)
 {
 	h->body_at = h->body_len = h->raw = h->end = 0;
-	(void)resize_rx(h, AGENT_H1_RX); /* it does not grow */
+	(void)resize_rx(h, AGENT_H1_RX); /* shrinking cannot fail */
 	h->state = H1_IDLE;
 	agent_timer_set(h->c.server->a, &h->c.timer, h->c.server->a->now_ns + IDLE_NS);
 	agent_conn_wait_for(&h->c, EPOLLIN);
 	agent_conn_room(&h->c);
 }
 
-/* What the server says cannot be passed on. */
+/* Ends a call whose reply is malformed. */
 static void fail_malformed(struct agent_h1_conn *h, const char *why)
 {
 	struct agent_call *call = h->call;
@@ -134,7 +135,7 @@ static void fail_malformed(struct agent_h1_conn *h, const char *why)
 	agent_conn_close(&h->c, why);
 }
 
-/* What part of the reply is there now. */
+/* Returns the received part of the reply. */
 static struct sl_reply_args current_part(const struct agent_h1_conn *h, bool more)
 {
 	const struct agent_h1_reply *r = &h->reply;
@@ -155,7 +156,9 @@ static struct sl_reply_args current_part(const struct agent_h1_conn *h, bool mor
 	return a;
 }
 
-/* The reply is whole. Behind it nothing may stand: it would be taken for the next one. */
+/*
+ * Ends a complete reply. Bytes behind it close the connection: they would look like the next reply.
+ */
 static void finish_reply(struct agent_h1_conn *h)
 {
 	struct sl_reply_args args = current_part(h, false);
@@ -177,9 +180,9 @@ enum agent_h1_step {
 	STEP_MORE,
 	STEP_ON,
 	STEP_OVER
-}; /* more bytes are needed; go on; the call is over */
+}; /* more bytes are needed; continue; the call is over */
 
-/* What a 101 says; NULL: what was asked for, in the way it was. */
+/* Checks a 101 reply against the request. Returns NULL or the mistake. */
 static const char *check_upgrade(const struct agent_h1_conn *h)
 {
 	const struct agent_fields *f = &h->reply.fields;
@@ -203,13 +206,13 @@ static const char *check_upgrade(const struct agent_h1_conn *h)
 	return keyed ? NULL : "a wrong Sec-WebSocket-Accept";
 }
 
-/* From here on there are only bytes, both ways, until one end closes. */
+/* Switches to opaque bytes in both directions. */
 static void go_opaque(struct agent_h1_conn *h)
 {
 	struct agent_reply_fields *f = &h->fields;
 	unsigned n = 0;
 
-	/* The answer to our key stays here: the client has none. */
+	/* Sec-WebSocket-Accept answers the agent's key: not passed on. */
 	for (unsigned i = 0; i < f->cnt; i++) {
 		if (!h->accept[0] || strcmp(f->at[i].name, "sec-websocket-accept") != 0)
 			f->at[n++] = f->at[i];
@@ -220,7 +223,7 @@ static void go_opaque(struct agent_h1_conn *h)
 	agent_body_begin(h->call, AGENT_PLAIN, SL_LEN_UNKNOWN);
 }
 
-/* Keeps the reason of the server, unless it is the usual one, or longer than any should be. */
+/* Keeps the reason phrase, unless it is the standard one or too long. */
 static void keep_reason(struct agent_h1_conn *h)
 {
 	struct sl_span reason = h->reply.reason;
@@ -238,7 +241,7 @@ static ssize_t parse_head(struct agent_h1_conn *h)
 	return agent_h1_head(sl_span_of(h->rx + h->raw, h->end - h->raw), h->to_head, &h->reply);
 }
 
-/* Whether all of the reply is to be here before it goes on; then there is room for it. */
+/* Returns true if the reply is collected before it is passed on; reserves the room. */
 static bool goes_whole(struct agent_h1_conn *h, ssize_t head_len)
 {
 	uint64_t end = h->raw + (uint64_t)head_len + h->reply.length;
@@ -250,7 +253,7 @@ static bool goes_whole(struct agent_h1_conn *h, ssize_t head_len)
 		return true;
 	if (!resize_rx(h, AGENT_H1_RX_MAX))
 		return false;
-	(void)parse_head(h); /* which points into rx */
+	(void)parse_head(h); /* fields point into rx */
 	return true;
 }
 
@@ -301,7 +304,7 @@ static enum agent_h1_step read_head(struct agent_h1_conn *h)
 	return STEP_ON;
 }
 
-/* The next n bytes belong to the body. */
+/* Moves the next n bytes to the body. */
 static void take_body(struct agent_h1_conn *h, uint32_t n)
 {
 	if (h->body_at + h->body_len != h->raw)
@@ -360,7 +363,7 @@ static enum agent_h1_step read_trailers(struct agent_h1_conn *h)
 	if (n == 0)
 		return STEP_MORE;
 	if (h->call->begun)
-		h->fields.cnt = 0; /* those of the head are out */
+		h->fields.cnt = 0; /* the fields of the head were sent */
 	if (n > 0 && !agent_reply_take(&h->fields, &trailers, true))
 		wrong = "more trailers than a reply may have";
 	if (n < 0 || wrong) {
@@ -372,7 +375,7 @@ static enum agent_h1_step read_trailers(struct agent_h1_conn *h)
 	return STEP_OVER;
 }
 
-/* What has come, as far as it can be understood. False: the call is over. */
+/* Parses the received bytes. Returns false if the call is over. */
 static bool parse_input(struct agent_h1_conn *h)
 {
 	enum agent_h1_step step = STEP_ON;
@@ -388,7 +391,9 @@ static bool parse_input(struct agent_h1_conn *h)
 	return step != STEP_OVER;
 }
 
-/* A part of the reply goes, if there is one. False: it cannot, or the call is over. */
+/*
+ * Passes on a part, if there is one. Returns false if the gateway has no room or the call is over.
+ */
 static bool send_part(struct agent_h1_conn *h)
 {
 	struct sl_reply_args args;
@@ -401,7 +406,7 @@ static bool send_part(struct agent_h1_conn *h)
 		agent_h1_wait(h);
 		return false;
 	}
-	if (h->c.state == AGENT_DEAD) /* nobody waits for it */
+	if (h->c.state == AGENT_DEAD) /* the client has gone */
 		return false;
 	h->fields.cnt = 0;
 	h->body_at = h->raw;
@@ -409,7 +414,7 @@ static bool send_part(struct agent_h1_conn *h)
 	return true;
 }
 
-/* Free bytes at the end of rx. False: the gateway has no room, or the call is over. */
+/* Makes room at the end of rx. Returns false if the gateway has no room or the call is over. */
 static bool make_room(struct agent_h1_conn *h)
 {
 	if (h->rx_size - h->end >= RX_LOW || (h->state > H1_HEAD && h->whole))
@@ -421,7 +426,7 @@ static bool make_room(struct agent_h1_conn *h)
 		h->end -= h->raw;
 		h->raw = h->body_at = h->body_len = 0;
 	}
-	/* What is left is the beginning of a head, or of trailers. */
+	/* The rest is an incomplete head or trailer section. */
 	if (h->rx_size - h->end >= RX_LOW || resize_rx(h, AGENT_H1_RX_MAX))
 		return true;
 	fail_malformed(h, "no memory for it");
@@ -467,7 +472,7 @@ static void h1_readable(struct agent_conn *c)
 		}
 		h->call->answered = true;
 		h->end += (uint32_t)n;
-		if (!parse_input(h) || (size_t)n < room) /* that was all for now */
+		if (!parse_input(h) || (size_t)n < room) /* the socket is empty */
 			break;
 	}
 	if (c->state == AGENT_UP && h->call && !h->blocked && !h->whole)

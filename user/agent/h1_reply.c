@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: agent_h1_head -> status_line, agent_h1_fields -> field_line; frame. */
 #include "agent/h1_reply.h"
 
 #include "base/num.h"
 #include "front/http1/http1.h"
 #include "http/scan.h"
 
-/* What is being read: [p, end) of what begins at lo. */
+/* Input: [p, end) of a text that begins at lo. */
 struct agent_head_cursor {
 	const uint8_t *lo, *p, *end;
 	const char *wrong;
@@ -20,7 +19,7 @@ static enum agent_head_step refuse_head(struct agent_head_cursor *c, const char 
 	return STEP_REFUSED;
 }
 
-/* CR LF and nothing else: a bare one of them ends a line for some recipients only. */
+/* Takes CR LF. A bare CR or LF is refused, because recipients disagree on it. */
 static enum agent_head_step take_crlf(struct agent_head_cursor *c)
 {
 	if (c->p == c->end)
@@ -35,7 +34,7 @@ static enum agent_head_step take_crlf(struct agent_head_cursor *c)
 	return STEP_OK;
 }
 
-/* "HTTP/1.1 200", of which 'v' stands for the minor version and 's' for digits of the status. */
+/* Parses the status line. In the pattern 'v' is the minor version, 's' a digit of the status. */
 static enum agent_head_step status_line(struct agent_head_cursor *c, struct agent_h1_reply *out)
 {
 	static const char form[] = "HTTP/1.v sss";
@@ -56,7 +55,7 @@ static enum agent_head_step status_line(struct agent_head_cursor *c, struct agen
 		return refuse_head(c, "a status that is none");
 	if (c->p == c->end)
 		return STEP_PARTIAL;
-	/* The blank behind the status is left out by some where no reason follows. */
+	/* Some servers leave out the blank before an empty reason. */
 	if (*c->p == ' ') {
 		const uint8_t *from = ++c->p;
 
@@ -130,7 +129,7 @@ ssize_t agent_h1_fields(struct sl_span in, struct agent_fields *out, const char 
 
 enum { SEEN_LENGTH = 1 << 0, SEEN_CODING = 1 << 1, SEEN_CLOSE = 1 << 2, SEEN_KEEP = 1 << 3 };
 
-/* RFC 9112 6.3: a list, or a repetition, of one and the same length is that length. */
+/* RFC 9112 6.3: repeated equal lengths count as one. */
 static const char *take_length(struct sl_span list, struct agent_h1_reply *out, unsigned *seen)
 {
 	struct sl_span e;
@@ -148,7 +147,7 @@ static const char *take_length(struct sl_span list, struct agent_h1_reply *out, 
 	return NULL;
 }
 
-/* Returns NULL, or what is wrong. No coding but "chunked", once. */
+/* Evaluates a framing field. Returns NULL or the mistake. The only coding is "chunked", once. */
 static const char *look_at(const struct sl_header *h, struct agent_h1_reply *out, unsigned *seen)
 {
 	struct sl_span options = h->value, e;
@@ -172,14 +171,14 @@ static const char *look_at(const struct sl_header *h, struct agent_h1_reply *out
 	return NULL;
 }
 
-/* RFC 9112 6.1 to 6.3, without what it tolerates for the sake of old software. */
+/* RFC 9112 6.1 to 6.3, without its leniency for old software. */
 static const char *decide_framing(struct agent_h1_reply *out, unsigned seen, bool to_head)
 {
 	bool coded = seen & SEEN_CODING, bare = out->status < 200 || out->status == 204;
 	bool announced = coded || ((seen & SEEN_LENGTH) && out->length);
 
 	out->keep_alive = !(seen & SEEN_CLOSE) && (out->minor || (seen & SEEN_KEEP));
-	/* Rule 1 of 6.3: they end at the empty line, whatever fields say; then a body may follow. */
+	/* Rule 1 of 6.3: such replies end at the empty line. */
 	if (out->status == 204 && announced)
 		out->keep_alive = false;
 	else if (out->status < 200 && announced)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests over HTTP/1.1: the head, then the body, from where the SDK has it whole, or as it comes.
- */
+/* Sends requests over HTTP/1.1: the head, then the body. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -10,7 +8,7 @@
 #include "agent/h1.h"
 #include "base/num.h"
 
-enum { PIECES_MAX = 32 }; /* of a body that comes, in one call of the kernel */
+enum { PIECES_MAX = 32 }; /* pieces of a streamed body in one system call */
 
 struct agent_h1_out {
 	uint8_t *p, *end;
@@ -29,7 +27,7 @@ static void put_span(struct agent_h1_out *o, struct sl_span s)
 }
 #define PUT(o, lit) put_span((o), sl_span_str(lit))
 
-/* Whose requests have no body, unless one is there: RFC 9110 8.6. */
+/* Returns true for methods whose requests need no Content-Length without a body (RFC 9110 8.6). */
 static bool needs_no_length(struct sl_span method)
 {
 	static const struct sl_span none[] = {SL_SPAN_LIT("GET"), SL_SPAN_LIT("HEAD"),
@@ -44,15 +42,15 @@ static bool needs_no_length(struct sl_span method)
 }
 
 /*
- * RFC 9110 7.8. The body begins when the server agrees. A client of HTTP/2 has no Sec-WebSocket-Key (RFC
- * 8441 5), so the agent makes one; a handshake of HTTP/1.1 goes on as it is, also if its key is missing.
+ * Writes Upgrade and Connection (RFC 9110 7.8). A client of HTTP/2 has no Sec-WebSocket-Key (RFC
+ * 8441 5), so the agent makes one. A handshake of HTTP/1.1 passes unchanged, even without a key.
  * Returns false if no key can be made.
  */
 static bool put_upgrade(struct agent_h1_out *o, struct agent_h1_conn *h,
 			const struct agent_request *rq)
 {
 	char key[AGENT_WS_KEY + 1];
-	bool keyed = h->call->rq->protocol == SL_PROTO_HTTP1; /* or the client has sent a key */
+	bool keyed = h->call->rq->protocol == SL_PROTO_HTTP1; /* true: the client has a key */
 
 	PUT(o, "connection: upgrade\r\nupgrade: ");
 	h->upgrade = sl_span_of(o->p, rq->upgrade.len);
@@ -70,7 +68,7 @@ static bool put_upgrade(struct agent_h1_out *o, struct agent_h1_conn *h,
 	return true;
 }
 
-/* How long the body is, or that it comes in chunks; it is begun. */
+/* Writes Content-Length or Transfer-Encoding and starts the body. */
 static void put_framing(struct agent_h1_out *o, struct agent_call *call, bool may_be_none)
 {
 	const struct sl_request_view *rq = call->rq;
@@ -91,7 +89,7 @@ static void put_framing(struct agent_h1_out *o, struct agent_call *call, bool ma
 				 length);
 }
 
-/* A copy hardly longer than it is: there may be many that wait. Heads that are alike use one place. */
+/* Copies the head into a buffer of about its size, which later heads of similar size reuse. */
 static bool keep_head(struct agent_h1_conn *h, const uint8_t *head, size_t len)
 {
 	uint32_t size = ((uint32_t)len + 1023) & ~UINT32_C(1023);
@@ -132,7 +130,7 @@ bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq)
 		put_span(&o, rq->fields[i].value);
 		PUT(&o, "\r\n");
 	}
-	/* Gateways let the field pass only where they take part. */
+	/* Gateways pass Upgrade only on routes that allow it. */
 	if (rq->upgrade.len && call->body.on && sl_span_eq(rq->method, sl_span_str("GET")))
 		o.full |= !put_upgrade(&o, h, rq);
 	else
@@ -141,7 +139,7 @@ bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq)
 	return !o.full && keep_head(h, head, (size_t)(o.p - head));
 }
 
-/* What has not been sent yet of what is there. */
+/* Collects the unsent bytes that are available. */
 static unsigned gather_iov(const struct agent_h1_conn *h, struct iovec iov[1 + PIECES_MAX])
 {
 	const struct sl_request_view *rq = h->call->rq;
@@ -186,7 +184,7 @@ void agent_h1_send(struct agent_h1_conn *h)
 		call->written = true;
 	}
 	h->full = rc < 0 && (errno == EAGAIN || errno == EINTR);
-	/* Whether it has answered nevertheless is for the reading side to see. */
+	/* A reply may still be readable. */
 	h->tx_failed |= rc < 0 && !h->full;
 	if (h->tx_failed)
 		agent_body_drop(call);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/2 without TLS towards a server, and gRPC over it: many calls on a connection; nghttp2 does the
- * framing. Nothing is replied from within its callbacks: what came is kept in the stream, and looked
- * at when all bytes of a read are through.
+ * HTTP/2 and gRPC without TLS towards a server: many calls on a connection, framed by nghttp2.
+ * Callbacks of nghttp2 only store data in streams; streams are settled after each read.
  *
  *   start -> submit ......... out -> the server's socket, at the end of a turn
- *   readable -> nghttp2 -> on_header, on_data: h2_stream -> settle -> parts of the reply
+ *   readable -> nghttp2 -> on_header, on_data: agent_h2_stream -> settle -> parts of the reply
  *
- * What a stream has not been able to pass on fills its window (AGENT_RX_LEN), and the server stops. All
- * of that is in the agent's budget for bodies; when little is left of it, the clients that have not read
- * for longest lose theirs.
+ * Bytes that wait for room at the gateway fill the stream's window (AGENT_RX_LEN), so the server
+ * stops. They count in the agent's budget for bodies. When it runs short, streams whose clients
+ * have not read for longest are ended.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +26,7 @@
 
 enum {
 	CONN_WINDOW = 16 << 20,
-	STREAMS_MAX = 1000, /* of a connection, if the server says no less */
+	STREAMS_MAX = 1000, /* per connection, unless the server allows fewer */
 	FIELDS_MAX = AGENT_REQUEST_FIELDS + 8,
 	TIMEOUT_LEN = 16,
 };
@@ -60,7 +59,7 @@ void agent_h2_stream_free(struct agent_h2_stream *s)
 
 /* --- bytes out --- */
 
-/* Passes on what has come for each touched stream. True: there were some, and frames may be due. */
+/* Settles each touched stream. Returns true if there were any: frames may be due. */
 static bool settle_touched(struct agent_h2_conn *h)
 {
 	struct agent_h2_stream *s;
@@ -75,7 +74,7 @@ static bool settle_touched(struct agent_h2_conn *h)
 	return any;
 }
 
-/* Asserts that each stream that has ended is settled: its call has ended too, or waits for its client. */
+/* Asserts that each ended stream is settled: its call has ended or waits for its client. */
 static void check_settled(const struct agent_h2_conn *h)
 {
 #ifdef SL_DEBUG
@@ -88,7 +87,7 @@ static void check_settled(const struct agent_h2_conn *h)
 	SL_CHECK(sl_list_empty(&h->touched));
 }
 
-/* Writes the frames of nghttp2 until the socket is full. False: the connection is closed. */
+/* Writes frames of nghttp2 until the socket is full. Returns false if the connection was closed. */
 static bool write_frames(struct agent_h2_conn *h)
 {
 	struct agent_conn *c = &h->c;
@@ -120,8 +119,8 @@ static bool write_frames(struct agent_h2_conn *h)
 }
 
 /*
- * Writes what nghttp2 has to say, as far as the server takes it. nghttp2 closes a stream that it
- * resets itself while it writes the frame (RFC 9113 8.1.1), so streams are settled here too.
+ * Writes pending frames. nghttp2 closes a stream while it writes its RST_STREAM (RFC 9113 8.1.1),
+ * so streams are settled here, too.
  */
 static void h2_writable(struct agent_conn *c)
 {
@@ -141,7 +140,7 @@ static void h2_writable(struct agent_conn *c)
 
 /* --- the request --- */
 
-/* As much as there is of what comes in parts. */
+/* Reads available bytes of a streamed body. */
 static ssize_t read_body(struct agent_call *call, uint8_t *buf, size_t cap, uint32_t *flags)
 {
 	struct iovec piece;
@@ -160,7 +159,7 @@ static ssize_t read_body(struct agent_call *call, uint8_t *buf, size_t cap, uint
 	return (ssize_t)n;
 }
 
-/* True: there are some, and the last of them ends the stream. */
+/* Submits trailers. Returns true if there are any; they end the stream. */
 static bool submit_trailers(struct agent_h2_stream *s)
 {
 	const struct sl_request_view *rq = s->call->rq;
@@ -225,7 +224,7 @@ static void add_field(struct agent_h2_head *h, struct sl_span name, struct sl_sp
 }
 #define ADD(h, lit, value) add_field((h), sl_span_str(lit), (value))
 
-/* At most eight digits, in the finest unit that has as few. */
+/* Formats grpc-timeout: at most eight digits, in the finest unit that fits. */
 static int format_timeout(char *to, size_t size, uint64_t us)
 {
 	static const struct {
@@ -240,7 +239,7 @@ static int format_timeout(char *to, size_t size, uint64_t us)
 	return snprintf(to, size, "%" PRIu64 "%c", us, units[i].name);
 }
 
-/* False: the target is too long. */
+/* Writes the request head. Returns false if the target is too long. */
 static bool make_head(struct agent_h2_head *h, const struct agent_request *made,
 		      const struct agent_call *call, uint64_t now_ns)
 {
@@ -308,7 +307,7 @@ static void submit_request(struct agent_h2_conn *h, struct agent_h2_stream *s,
 	}
 	call->tries--;
 	s->ended = true;
-	h->going = true; /* its numbers are used up, or there is no memory */
+	h->going = true; /* stream ids are used up, or no memory */
 	agent_h2_stream_free(s);
 	agent_call_lost(call, "no stream is left");
 }
@@ -316,8 +315,8 @@ static void submit_request(struct agent_h2_conn *h, struct agent_h2_stream *s,
 static void h2_readable(struct agent_conn *c);
 
 /*
- * An idle connection on which bytes wait, or which the server has closed: they are read first, since
- * there may be a GOAWAY among them. Returns false if the connection takes no calls then.
+ * Reads pending bytes of an idle connection, which may have a GOAWAY or its end. Returns false if
+ * the connection takes no calls.
  */
 static bool is_usable(struct agent_h2_conn *h)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies of gRPC over HTTP/2 (gRPC's PROTOCOL-HTTP2.md), as parts of a reply of the SDK.
+ * gRPC replies over HTTP/2 (PROTOCOL-HTTP2.md), as parts of an SDK reply.
  *
  *   head that is no gRPC ............ its HTTP status, mapped; the body is not read
  *   head with END_STREAM ............ one part: status and trailers (Trailers-Only)
  *   head, <= 1 message, status OK ... one part, if all of it has come
  *   else ............................ head; each message, or pieces of it; status and trailers
  *
- * The parts that a client sees do not depend on how the server's bytes were cut into reads, except
- * that a success which comes in one read goes in one part.
+ * The parts do not depend on the boundaries of reads, except that a success within one read is one
+ * part.
  */
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ void agent_h2_judge_head(struct agent_h2_stream *s, bool ends)
 	s->trailers_only = ends;
 	if (s->status == 200 && !s->foreign_type)
 		return;
-	/* http-grpc-status-mapping.md: a grpc-status that is there counts. */
+	/* http-grpc-status-mapping.md: a grpc-status has priority. */
 	if (s->grpc_status >= 0)
 		s->foreign = s->grpc_status;
 	else if (s->status == 200)
@@ -31,7 +31,7 @@ void agent_h2_judge_head(struct agent_h2_stream *s, bool ends)
 	s->trailers_only = true;
 }
 
-/* Ends the call by the head alone. */
+/* Ends the call with the status of the head. */
 static void answer_foreign(struct agent_h2_stream *s)
 {
 	struct sl_reply_args a = {.grpc_status = (uint16_t)s->foreign, .no_message = true};
@@ -45,9 +45,8 @@ static void answer_foreign(struct agent_h2_stream *s)
 }
 
 /*
- * Finds the next message in rx, or a piece of one that is longer than what should be kept of it here:
- * half of rx, so that its server never waits for a window. Returns how many bytes of rx that is; 0:
- * there is none.
+ * Finds the next message in rx. A message of more than half of rx is passed on in pieces, so that
+ * the window never closes for it. Returns the bytes of rx, or 0.
  */
 static size_t find_piece(const struct agent_h2_stream *s, struct sl_reply_args *a)
 {
@@ -63,11 +62,11 @@ static size_t find_piece(const struct agent_h2_stream *s, struct sl_reply_args *
 	a->body = in.ptr + prefix;
 	a->body_len = in.len - prefix < a->total_len ? in.len - prefix : a->total_len;
 	a->in_pieces = prefix && a->body_len < a->total_len;
-	a->compressed = prefix && in.ptr[0]; /* of further pieces the first one has said it */
+	a->compressed = prefix && in.ptr[0]; /* set by the first piece of a message */
 	return prefix + a->body_len;
 }
 
-/* A byte with which no message begins ends the stream. */
+/* Returns true, and ends the stream, if a message prefix is invalid. */
 static bool is_refused(struct agent_h2_stream *s)
 {
 	struct sl_span in = agent_h2_rx(s);
@@ -84,14 +83,14 @@ static bool is_refused(struct agent_h2_stream *s)
 	return true;
 }
 
-/* Returns true if these n bytes are the last message of a success: it goes with the status. */
+/* Returns true if these n bytes are the last message of a success, which goes with the status. */
 static bool is_last(const struct agent_h2_stream *s, size_t n, const struct sl_reply_args *a)
 {
 	return s->whole && s->grpc_status == SL_GRPC_OK && n == agent_h2_rx(s).len &&
 	       !s->message_left && !a->in_pieces;
 }
 
-/* Returns true if all of the reply is here and fits into one part. */
+/* Returns true if the whole reply fits into one part. */
 static bool is_one_part(const struct agent_h2_stream *s)
 {
 	struct sl_reply_args a;
@@ -115,7 +114,7 @@ static enum sl_grpc_status status_of_reset(uint32_t code)
 	}
 }
 
-/* The stream ended before its reply did. */
+/* Handles a stream that ended before its reply. */
 static void end_early(struct agent_h2_stream *s)
 {
 	struct sl_reply_args a = {.no_message = true};
@@ -129,7 +128,7 @@ static void end_early(struct agent_h2_stream *s)
 	a.grpc_status = (uint16_t)status_of_reset(s->error);
 	if (s->error == NGHTTP2_CANCEL && call->deadline_ns <= s->h->c.server->a->now_ns) {
 		agent_h2_end_with(s, SL_RPC_EXPIRED, "the server cancelled it at its deadline");
-	} else if (s->message_left) { /* behind a piece nothing but an error can follow */
+	} else if (s->message_left) { /* only an error may follow an incomplete message */
 		agent_h2_end_with(
 			s, a.grpc_status == SL_GRPC_UNAVAILABLE ? SL_RPC_LOST : SL_RPC_INTERNAL,
 			"it was reset within a message");
@@ -137,7 +136,7 @@ static void end_early(struct agent_h2_stream *s)
 		snprintf(why, sizeof(why), "the server reset the call: %s",
 			 nghttp2_http2_strerror(s->error));
 		a.grpc_message = why;
-		if (!call->answered) /* of interim replies */
+		if (!call->answered) /* text of interim replies */
 			s->headers.cnt = 0;
 		(void)agent_h2_reply(s, &a);
 	}

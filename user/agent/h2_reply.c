@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies over HTTP/2. Read in two halves: the callbacks of nghttp2 keep what comes in the stream;
- * agent_h2_settle(), when all bytes of a read are through, passes it on.
+ * Replies over HTTP/2. Callbacks of nghttp2 store data in the stream; agent_h2_settle() passes it
+ * on after each read.
  */
 #include "agent/h2.h"
 #include "base/bytes.h"
@@ -10,9 +10,9 @@
 #include "base/num.h"
 #include "sluice/rpc_wire.h"
 
-/* Of the budget, what is left to those who read. */
+/* RESERVE: part of the budget (1/16) that stays free for clients that read. */
 enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_capped_block) };
-/* With its heads a block of 2 KiB. */
+/* With headers a block of 2 KiB. */
 enum { TEXT_PIECE = 2048 - 48 };
 
 static void mark_touched(struct agent_h2_stream *s)
@@ -29,8 +29,8 @@ static struct agent_h2_stream *stream_of(nghttp2_session *session, int32_t id)
 }
 
 /*
- * nghttp2 does not tell of a frame that it refuses, for which it resets the stream later. Frames may
- * follow in the same read, also RST_STREAM: the reply stays malformed.
+ * nghttp2 reports no frame that it refuses; it resets the stream later. More frames may follow in
+ * the same read, also RST_STREAM: the reply stays malformed.
  */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
@@ -52,7 +52,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	struct agent_h2_stream *s = stream_of(session, frame->hd.stream_id);
 
 	(void)arg;
-	if (s && s->status < 200) { /* the last head was an interim one */
+	if (s && s->status < 200) { /* the former head was interim */
 		s->status = 0;
 		s->headers.cnt = 0;
 		agent_h2_text_free(s);
@@ -63,7 +63,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
-/* Of percent-encoded text; what does not fit is cut off. */
+/* Decodes percent-encoded grpc-message, truncated to fit. */
 static void decode_why(struct agent_h2_stream *s, struct sl_span v)
 {
 	size_t n = 0;
@@ -87,7 +87,7 @@ static struct sl_capped_alloc *memory_of(const struct agent_h2_stream *s)
 	return &s->h->c.server->a->bodies;
 }
 
-/* A piece of the text of fields; a field lies in one. */
+/* A block of field text; a field lies in one block. */
 struct agent_h2_text {
 	struct agent_h2_text *next;
 	uint32_t len, size;
@@ -105,7 +105,7 @@ void agent_h2_text_free(struct agent_h2_stream *s)
 	s->text_len = 0;
 }
 
-/* Returns room for so much text; NULL: there is more than a head may have, or no memory. */
+/* Returns room for `need` bytes of text, or NULL if the head is too large or without memory. */
 static char *text_room(struct agent_h2_stream *s, size_t need)
 {
 	size_t size = need > TEXT_PIECE ? need : TEXT_PIECE;
@@ -129,7 +129,7 @@ static char *text_room(struct agent_h2_stream *s, size_t need)
 	return t->bytes + t->len - need;
 }
 
-/* A copy in the stream's own memory, its name with a NUL behind it. */
+/* Copies a field into the stream's memory, with a NUL after its name. */
 static void keep_field(struct agent_h2_stream *s, struct agent_fields *f, struct sl_span name,
 		       struct sl_span value)
 {
@@ -149,7 +149,7 @@ static void keep_field(struct agent_h2_stream *s, struct agent_fields *f, struct
 					     sl_span_of(at + name.len + 1, value.len)};
 }
 
-/* Lists of -bin values come apart, each decoded where it was copied to. */
+/* Splits lists of -bin values and decodes each in place. */
 static void keep_binary(struct agent_h2_stream *s, struct agent_fields *f, struct sl_span name,
 			struct sl_span list)
 {
@@ -171,7 +171,7 @@ static void keep_binary(struct agent_h2_stream *s, struct agent_fields *f, struc
 	} while (list.len);
 }
 
-/* The type of a gRPC reply goes on as it is, with its suffix and parameters, unless it is too long. */
+/* Keeps the content-type of a gRPC reply with suffix and parameters, unless it is too long. */
 static void keep_type(struct agent_h2_stream *s, struct sl_span v)
 {
 	s->foreign_type = !sl_grpc_content_type(v);
@@ -216,7 +216,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-/* At once: the next head takes the place of its fields. */
+/* Passes on an interim reply at once: the next head reuses its fields. */
 static void pass_interim(struct agent_h2_stream *s)
 {
 	static struct agent_reply_fields fields;
@@ -242,7 +242,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	else if (frame->hd.type == NGHTTP2_HEADERS && s->status < 200 &&
 		 ++s->interim > AGENT_INTERIM_MAX)
 		s->wrong = "too many interim replies";
-	if (s->wrong) { /* what else comes on it until it is settled is not looked at */
+	if (s->wrong) { /* further data is ignored until the stream is settled */
 		s->interim = AGENT_INTERIM_MAX;
 		mark_touched(s);
 		return 0;
@@ -275,7 +275,7 @@ void agent_h2_rx_free(struct agent_h2_stream *s)
 	s->rx_at = s->rx_len = s->rx_cap = 0;
 }
 
-/* Room in rx for so much more, of which all is within the window. False: no memory. */
+/* Makes room in rx for `len` bytes within the window. Returns false without memory. */
 static bool make_room(struct agent_h2_stream *s, size_t len)
 {
 	uint32_t have = s->rx_len - s->rx_at;
@@ -302,7 +302,7 @@ static bool make_room(struct agent_h2_stream *s, size_t len)
 	return true;
 }
 
-/* The window is as large as rx may become: what is in there and of use leaves room for this. */
+/* The window equals the largest rx, so unconsumed bytes leave room for these. */
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
 		   size_t len, void *arg)
 {
@@ -331,7 +331,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (!s)
 		return 0;
 	s->call->written = true;
-	/* The agent forgets a stream that it resets: nghttp2 resets this one, for what came on it. */
+	/* Streams that the agent resets are freed, so nghttp2 resets this one for its content. */
 	if (frame->hd.type == NGHTTP2_RST_STREAM && !s->wrong)
 		s->wrong = "it is malformed";
 	return 0;
@@ -422,17 +422,17 @@ bool agent_h2_reply(struct agent_h2_stream *s, struct sl_reply_args *a)
 		sl_list_add_tail(&h->c.server->a->unread, &s->unread);
 		return false;
 	}
-	if (h->freed != before) /* nobody waits for it */
+	if (h->freed != before) /* the client has gone */
 		return false;
-	if (a->more && !s->trailers.cnt) /* the head has been copied */
+	if (a->more && !s->trailers.cnt) /* the head was copied */
 		agent_h2_text_free(s);
 	if (a->more)
 		return true;
-	if (!s->ended) { /* the server has not waited for the end of the request */
+	if (!s->ended) { /* the server replied before the end of the request */
 		nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
 		agent_conn_write_soon(&h->c);
 	}
-	/* The call is over; what its reply points into has been copied. */
+	/* The call is over, and the SDK has copied the reply. */
 	s->call = NULL;
 	agent_h2_stream_free(s);
 	return false;
@@ -443,13 +443,13 @@ void agent_h2_lost(struct agent_h2_stream *s)
 	struct agent_call *call = s->call;
 	const char *why = nghttp2_http2_strerror(s->error);
 
-	if (s->error == NGHTTP2_REFUSED_STREAM) /* RFC 9113 8.7: none of it was looked at */
+	if (s->error == NGHTTP2_REFUSED_STREAM) /* RFC 9113 8.7: the request was not processed */
 		call->written = false;
 	agent_h2_stream_free(s);
 	agent_call_lost(call, why);
 }
 
-/* What there is goes in parts that are not too large; false: no more of it can. */
+/* Passes on available bytes in parts. Returns false if no more can go. */
 static bool settle_parts(struct agent_h2_stream *s)
 {
 	struct sl_span in;
@@ -502,7 +502,7 @@ void agent_h2_settle(struct agent_h2_stream *s)
 		agent_h2_end_with(s, SL_RPC_LOST, "no memory is left for it");
 		return;
 	}
-	/* What a client of gRPC has been sent before reaches it, if it reads. */
+	/* Parts that a gRPC client was sent before still reach it. */
 	if (s->wrong && (s->blocked || !s->call->grpc || !s->call->answered)) {
 		agent_h2_end_with(s, SL_RPC_INTERNAL, s->wrong);
 		return;
@@ -513,7 +513,7 @@ void agent_h2_settle(struct agent_h2_stream *s)
 		return;
 	s->send_continue = false;
 	if (!s->call->answered && !s->ended)
-		return; /* nothing but interim replies */
+		return; /* only interim replies so far */
 	if (s->call->grpc) {
 		agent_h2_settle_grpc(s);
 	} else if (!s->call->answered) {

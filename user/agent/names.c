@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: thread_main -> agent_names_resolve; agent_names_take. */
 #include "agent/names.h"
 
 #include <errno.h>
@@ -15,13 +14,13 @@
 #include "sandbox/sandbox.h"
 
 struct agent_names {
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t wake;
 	struct sl_list asked, answers;
-	struct agent_query *current; /* the thread looks it up; NULL: none, or forgotten */
+	struct agent_query *current; /* query of the thread; NULL: none or forgotten */
 	int fd;
-	bool started; /* there is a thread */
-	bool ended;   /* its owner is gone: the thread frees it */
+	bool started; /* the thread exists */
+	bool ended;   /* the owner has gone: the thread frees this struct */
 };
 
 void agent_names_resolve(struct agent_query *q, bool numeric)
@@ -59,7 +58,7 @@ static void free_names(struct agent_names *n)
 	free(n);
 }
 
-/* With the lock, which it lets go of meanwhile: the query may be forgotten and freed. */
+/* Resolves a query. Lock held, but released meanwhile: the query may be freed. */
 static void look_up(struct agent_names *n, struct agent_query *q)
 {
 	static const uint64_t one = 1;

@@ -102,7 +102,10 @@ static uint32_t half_of(const struct agent_shares *s)
 	return s->places > 1 ? s->places / 2 : 1;
 }
 
-/* Returns true if there is a place: one of the server's, or of those that an address has beyond half. */
+/*
+ * Returns true if a place is free, or one may be taken beyond the limit because an address has more
+ * than half.
+ */
 static bool is_open(const struct agent_queue *q, const struct agent_shares *s)
 {
 	uint32_t half = half_of(s);
@@ -114,8 +117,8 @@ static bool is_open(const struct agent_queue *q, const struct agent_shares *s)
 }
 
 /*
- * Returns the first call of a class that may go. Clients that have half of the places or of the
- * streams are passed over: there are five of them at most.
+ * Returns the first call of a class that may start. Clients that have half of the places or streams
+ * are skipped; there are at most five.
  */
 static struct agent_call *first_of(const struct agent_queue *q, unsigned class,
 				   const struct agent_shares *s)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that wait for a server, and which of them goes next.
+ * Queue of calls for a server: priority classes, and turns between client addresses.
  *
  *   class: most urgent first; each 16th call is of the least urgent class that waits
  *     `-- client addresses, in turns
  *           `-- calls of the address, in order of arrival
  *
- * While other addresses of its class wait, an address gets no further place once it has half of them:
- * so a client with many slow requests leaves places for others. With a learnt number of places, an
- * address that has less than half may go beyond it by as many as another one has beyond half: the
- * latter took them while nobody waited. Streams that hold no place are limited by themselves, since
- * each may hold a connection. An address is the 32-bit number of the gateway (`client` of a request);
- * 0 stands for all that are not known, which have no limit of streams.
+ * An address with half of the places gets no further one while other addresses of its class wait.
+ * With a learnt limit, an address with less than half may exceed the limit by the places that
+ * another one has beyond half. Streams without a place have their own limit, because each may hold
+ * a connection. An address is the 32-bit `client` of a request; 0 stands for unknown addresses,
+ * whose streams are unlimited.
  *
- * One thread. What belongs to an address lives as long as it has calls, in a pool of the agent.
+ * One thread. Clients are objects of the agent's pool while they have calls.
  */
 #ifndef SL_AGENT_QUEUE_H
 #define SL_AGENT_QUEUE_H

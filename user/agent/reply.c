@@ -13,7 +13,7 @@ bool agent_reply_take(struct agent_reply_fields *out, const struct agent_fields 
 		struct sl_span name = f->at[i].name;
 		uint8_t *p = (uint8_t *)(uintptr_t)name.ptr;
 
-		/* As the SDK takes it: lower case, a NUL behind it. */
+		/* The SDK wants lower case and a NUL. */
 		for (size_t k = 0; k < name.len; k++)
 			p[k] = sl_ascii_lower(p[k]);
 		p[name.len] = 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: agent_request_make -> look_ahead, take_fields; then via and traceparent. */
 #include "agent/request.h"
 
 #include <string.h>
@@ -19,7 +18,7 @@ struct request_builder {
 	struct agent_request *out;
 	const struct sl_request_view *rq;
 	struct agent_options options;
-	struct sl_span via; /* made anew, with what it said in front */
+	struct sl_span via; /* rewritten, with the client's value in front */
 	struct sl_span trace;
 	bool wrong;
 };
@@ -35,7 +34,7 @@ static void add_field(struct request_builder *m, struct sl_span name, struct sl_
 	o->fields[o->cnt++] = (struct sl_header){name, value};
 }
 
-/* So much of the scratch memory; NULL and wrong when there is less. */
+/* Allocates scratch memory. Returns NULL and sets `wrong` if it is full. */
 static char *alloc_scratch(struct request_builder *m, size_t len)
 {
 	struct agent_request *o = m->out;
@@ -49,7 +48,7 @@ static char *alloc_scratch(struct request_builder *m, size_t len)
 	return at;
 }
 
-/* Empty and wrong where there is no memory for both. */
+/* Joins two texts. Returns an empty one and sets `wrong` without memory. */
 static struct sl_span join_spans(struct request_builder *m, struct sl_span a, struct sl_span b)
 {
 	char *at = alloc_scratch(m, a.len + b.len);
@@ -101,8 +100,8 @@ static bool is_traceparent(struct sl_span v)
 }
 
 /*
- * Of this hop alone, the framing's, or made anew. What the gateway says of a client is no client's
- * to take away: not asked of that.
+ * Returns true for hop-by-hop, framing and rewritten fields. Fields that the gateway adds about a
+ * client are not removed by the client's Connection.
  */
 static bool is_of_this_hop(const struct request_builder *m, struct sl_span name)
 {
@@ -115,7 +114,7 @@ static bool is_of_this_hop(const struct request_builder *m, struct sl_span name)
 
 	if (agent_is_hop_by_hop(name) || agent_is_one_of(name, ours, SL_ARRAY_LEN(ours)))
 		return true;
-	/* Without a trace of its own there is no state of one. */
+	/* tracestate is valid only with a traceparent. */
 	if (sl_span_eq(name, sl_span_str("traceparent")) ||
 	    (!m->trace.len && sl_span_eq(name, sl_span_str("tracestate"))))
 		return true;
@@ -131,7 +130,7 @@ static bool header_of(struct sl_span field, struct sl_header *h)
 	return true;
 }
 
-/* Of blanks alone nothing is left. */
+/* Trims blanks. */
 static struct sl_span trim_span(struct sl_span s)
 {
 	while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t'))
@@ -141,7 +140,7 @@ static struct sl_span trim_span(struct sl_span s)
 	return s;
 }
 
-/* First what concerns the others: a name in Connection may stand behind its field. */
+/* First pass: Connection may name fields that precede it. */
 static void look_ahead(struct request_builder *m)
 {
 	struct sl_span rest = sl_span_of(m->rq->meta, m->rq->meta_len), v;
@@ -178,7 +177,7 @@ static void take_fields(struct request_builder *m)
 			m->wrong = true;
 			return;
 		}
-		/* gRPC's -bin values are raw bytes on their way through the gateway. */
+		/* The gateway carries -bin values of gRPC as raw bytes. */
 		if (m->rq->protocol == SL_PROTO_GRPC && sl_grpc_is_binary(h.name)) {
 			if ((h.value.len * 4 + 2) / 3 > sizeof(o->scratch) - o->used) {
 				m->wrong = true;
@@ -203,7 +202,7 @@ static bool is_target(struct sl_span s)
 	return !s.len || sl_scan_target(s.ptr, s.ptr, s.ptr + s.len) == s.ptr + s.len;
 }
 
-/* The line of the request: nothing in it may end it. */
+/* Takes method and target. Refuses bytes that could end the request line. */
 static bool take_line(struct request_builder *m)
 {
 	const struct sl_request_view *rq = m->rq;
@@ -218,13 +217,13 @@ static bool take_line(struct request_builder *m)
 		return false;
 	if (sl_span_eq(o->path, sl_span_str("*")))
 		return sl_span_eq(o->method, sl_span_str("OPTIONS"));
-	/* Behind a route's prefix there may be none. */
+	/* The path can be empty after a stripped prefix. */
 	if (!o->path.len || o->path.ptr[0] != '/')
 		o->path = join_spans(m, sl_span_str("/"), o->path);
 	return true;
 }
 
-/* Nobody has decided to record it. */
+/* The flag "sampled" is not set. */
 static struct sl_span new_trace(struct request_builder *m, const uint8_t ids[24])
 {
 	static const char digits[] = "0123456789abcdef";

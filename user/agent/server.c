@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A server: what waits for it, its connections, and whether it is there. Read from the bottom:
- * agent_server_new; on_batch -> waiting; agent_server_pump -> connections.
- */
+/* A server: its queue, its connections, and its state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +14,12 @@ enum {
 	SHORT_MAX_MS = 500, /* while it has connections */
 	BATCH_MAX = 256,
 };
-#define SHORT_NS (10 * SL_NS_PER_SEC) /* between lines about too few connections */
-#define SAY_NS   (60 * SL_NS_PER_SEC) /* between lines about a server that is not there */
+#define SHORT_NS (10 * SL_NS_PER_SEC) /* between log lines about too few connections */
+#define SAY_NS   (60 * SL_NS_PER_SEC) /* between log lines about a server that is down */
 
 /* --- is it there? --- */
 
-/* It gets none, so others may have them: whether to wait for it the gateway knows. */
+/* Refuses waiting calls of a server that is down: the gateway tries another backend or waits. */
 static void refuse_waiting(struct agent_server *s)
 {
 	struct agent_call *next;
@@ -94,7 +91,7 @@ void agent_server_down(struct agent_server *s, const char *why)
 	bool is_new = !s->down_ns;
 
 	if (s->conn_cnt > s->connecting) {
-		agent_server_retry(s); /* it answers on others */
+		agent_server_retry(s); /* it answers on other connections */
 		return;
 	}
 	if (is_new)
@@ -107,7 +104,7 @@ void agent_server_down(struct agent_server *s, const char *why)
 	}
 	if (is_new || a->now_ns >= s->said_ns + SAY_NS)
 		say_down(s);
-	tell_ready(s, false); /* ahead of what is refused */
+	tell_ready(s, false); /* before calls are refused */
 	refuse_waiting(s);
 }
 
@@ -123,7 +120,7 @@ void agent_server_short(struct agent_server *s, const char *why)
 		     why, s->conn_cnt, s->waiting.cnt);
 }
 
-/* Gateways come back only if the agent tries; calls that rest go elsewhere once it knows. */
+/* Tries a connection: gateways return only once the server is reachable. */
 void agent_server_timer(struct agent_server *s)
 {
 	if (!s->addr_len)
@@ -140,7 +137,7 @@ void agent_server_moved(struct agent_server *s)
 	s->retry_ms = RETRY_MIN_MS;
 	s->found = true;
 	if (untried)
-		agent_server_up(s); /* as one that has an address from the start */
+		agent_server_up(s); /* like a server with a numeric address */
 	else
 		agent_server_timer(s);
 }
@@ -235,7 +232,7 @@ void agent_server_pump(struct agent_server *s)
 
 /* --- its beginning and end --- */
 
-/* Its own name, unless it is told which one it is to have. */
+/* Sets Host to the configured name, else to the server's own. */
 static void call_it(struct agent_server *s, const char *host)
 {
 	struct agent_authority *to = s->authority;
@@ -273,7 +270,7 @@ static int open_backend(struct agent_server *s, const struct sl_agent_options *o
 	return s->backend ? 0 : -1;
 }
 
-/* Until its name is resolved it gets no requests. */
+/* Starts a server. It gets no requests before its name is resolved. */
 static void start_server(struct agent_server *s)
 {
 	agent_address_begin(s);

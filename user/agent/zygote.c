@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: sl_zygote_fork -> guard -> run_zygote -> keep -> start_agent -> agent_child_run. */
 #include "agent/zygote.h"
 
 #include <errno.h>
@@ -33,28 +32,28 @@
 enum {
 	BACKOFF_MIN_MS = 50, /* (start) */
 	BACKOFF_MAX_MS = 5000,
-	WELL_MS = 5000,  /* a life of that length ends the back-off */
-	LOOK_MS = 2000,  /* between looks at the folder and the resolver's files (look_around) */
-	CLOSE_MS = 2000, /* that the end of agents may take (sl_zygote_close) */
+	WELL_MS = 5000,  /* a run of this length resets the back-off */
+	LOOK_MS = 2000,  /* between checks of the folder and the resolver's files */
+	CLOSE_MS = 2000, /* time that agents have to end (sl_zygote_close) */
 };
 
 struct sl_zygote {
-	int fd; /* of lists */
+	int fd; /* sends lists */
 	pid_t pid;
 	const char *folder;
 };
 
 struct zygote_child {
 	pid_t pid; /* 0: none */
-	int fd;    /* it reads lists there */
+	int fd;    /* the agent reads lists from it */
 	uint64_t started_ns, next_ns;
-	uint32_t wait_ms;    /* from its end on */
-	uint32_t backoff_ms; /* the next wait, unless it lives well */
+	uint32_t wait_ms;    /* delay before the restart */
+	uint32_t backoff_ms; /* next delay, unless it runs well */
 	uint32_t restarts;
-	bool leaves; /* it was told to end, as its folder or its resolver's files are others now */
+	bool leaves; /* told to end, because its folder or the resolver's files were replaced */
 };
 
-/* The last list, in memory that outlives a zygote: the one of two that is not being received. */
+/* The last list, in shared memory that outlives the zygote. Two buffers: one receives. */
 struct last_list {
 	_Atomic uint32_t which;
 	size_t len[2];
@@ -62,9 +61,9 @@ struct last_list {
 };
 
 struct zygote_state {
-	const struct sl_config *cfg; /* as of the start */
+	const struct sl_config *cfg; /* of the start */
 	const char *folder;
-	struct agent_file_ids seen; /* when agents were started last */
+	struct agent_file_ids seen; /* when agents were last started */
 	int fd, signal_fd;
 	struct zygote_child children[SL_CFG_MAX_AGENTS];
 	bool stopping;
@@ -132,7 +131,7 @@ static void start_agent(struct zygote_state *k, uint32_t number)
 		sl_log_err("agent %u: cannot be told of its servers: %s", number, strerror(errno));
 }
 
-/* It starts again at next_ns: at once, if it has lived well. */
+/* Notes the end of a child and when it restarts: at once if it ran well. */
 static void note_end(struct zygote_child *c, const char *name, int status)
 {
 	uint64_t now = sl_now_ns();
@@ -196,7 +195,7 @@ static void take_list(struct zygote_state *k)
 	ssize_t n = recv(k->fd, l->text[spare], AGENT_LIST_MAX, MSG_DONTWAIT);
 
 	if (n == 0)
-		k->stopping = true; /* the gateway has gone */
+		k->stopping = true; /* the gateway has ended */
 	if (n <= 0)
 		return;
 	l->len[spare] = (size_t)n;
@@ -216,7 +215,7 @@ static bool has_names(const struct zygote_state *k)
 	return agent_list_has_names(k->list->text[which], k->list->len[which]);
 }
 
-/* Agents finish what they have, end, and are started again. */
+/* Restarts agents after they have finished their calls. */
 static void renew_agents(struct zygote_state *k, const char *why)
 {
 	sl_log_warn("%s: agents finish their requests and start again", why);
@@ -225,15 +224,15 @@ static void renew_agents(struct zygote_state *k, const char *why)
 
 		if (!c->pid || c->leaves)
 			continue;
-		close(c->fd); /* which tells it */
+		close(c->fd); /* tells the agent to end */
 		c->fd = -1;
 		c->leaves = true;
 	}
 }
 
 /*
- * Agents listen in a folder, and may read the resolver's files, as these are when they start. What
- * takes the place of one of them later is known to new agents only.
+ * Restarts agents if their folder or the resolver's files were replaced: their sandbox refers to
+ * the former files.
  */
 static void look_around(struct zygote_state *k)
 {
@@ -244,19 +243,19 @@ static void look_around(struct zygote_state *k)
 		renew_agents(k, "the agents' folder was removed and is there again");
 	else if (now.resolver != k->seen.resolver && has_names(k))
 		renew_agents(k, "the resolver's files have changed");
-	if (!now.dev) { /* until the supervisor has made it */
+	if (!now.dev) { /* wait until the supervisor has made it */
 		now.dev = k->seen.dev;
 		now.ino = k->seen.ino;
 	}
 	k->seen = now;
 }
 
-/* Starts who is due; how long to wait for the next one. */
+/* Starts agents that are due. Returns the milliseconds until the next one. */
 static int start_due(struct zygote_state *k)
 {
 	uint64_t now = sl_now_ns(), next = UINT64_MAX;
 
-	if (k->list->len[k->list->which] <= 1) /* there are no servers */
+	if (k->list->len[k->list->which] <= 1) /* no servers */
 		return -1;
 	for (uint32_t i = 0; i < k->cfg->agents.count; i++) {
 		struct zygote_child *c = &k->children[i];
@@ -293,14 +292,14 @@ static void run_loop(struct zygote_state *k)
 		if (k->children[i].pid)
 			kill(k->children[i].pid, SIGKILL);
 	}
-	/* Their folder is empty for good once they have ended. */
+	/* The folder stays empty once all have ended. */
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		;
 }
 
 /*
- * More than agents may, which narrow() themselves: the folder may be made again, and other files may
- * take the place of the resolver's.
+ * Enters the sandbox. The zygote may see more than agents, which restrict themselves: folder and
+ * resolver's files can be replaced.
  */
 static int enter_sandbox(const struct sl_config *cfg, struct sl_err *err)
 {
@@ -312,7 +311,7 @@ static int enter_sandbox(const struct sl_config *cfg, struct sl_err *err)
 		.user = cfg->user,
 		.places = places,
 		.place_cnt = SL_ARRAY_LEN(places),
-		.writes_files = true, /* the rings of shm, whose size counts as that of a file */
+		.writes_files = true, /* shm rings count as file size */
 	};
 	int rc = sl_sandbox_enter(&opt, err);
 
@@ -342,7 +341,7 @@ static _Noreturn void run_zygote(struct zygote_state *k, pid_t guard)
 
 /* --- its guard --- */
 
-/* Waits for the first list, which comes once the configuration is known to be right. */
+/* Waits for the first list, which follows the check of the configuration. */
 static bool wait_for_list(int fd)
 {
 	char byte;
@@ -355,8 +354,8 @@ static bool wait_for_list(int fd)
 }
 
 /*
- * Keeps the zygote, in which all happens that can go wrong: this one only waits. It ends when the
- * zygote does in order, that is, when the gateway has gone.
+ * Restarts the zygote and does nothing else. Ends when the zygote ends in order, that is, with the
+ * gateway.
  */
 static _Noreturn void run_guard(const struct sl_config *cfg, int fd, const char *folder,
 				pid_t gateway)
@@ -372,11 +371,11 @@ static _Noreturn void run_guard(const struct sl_config *cfg, int fd, const char 
 
 	setpgid(0, 0);
 	sl_supervise_under(gateway);
-	sl_notify_use(-1); /* the supervisor hears the gateway only */
+	sl_notify_use(-1); /* only the gateway notifies the supervisor */
 	sl_thread_name_set("zygote-guard");
 	if (!wait_for_list(fd))
 		_exit(0);
-	/* Or glibc would ask no name server, where a new resolv.conf cannot be read. */
+	/* Otherwise glibc asks no name server if it cannot read a new resolv.conf. */
 	setenv("RES_OPTIONS", "no-reload", 0);
 	if (!k || shared == MAP_FAILED || enter_sandbox(cfg, &err)) {
 		sl_log_err("zygote: %s", k && shared != MAP_FAILED ? err.text : "out of memory");
@@ -459,7 +458,7 @@ bool sl_zygote_update(struct sl_zygote *k, const struct sl_config *cfg)
 {
 	char *list = malloc(AGENT_LIST_MAX);
 	size_t len = list ? agent_list_write(list, AGENT_LIST_MAX, cfg) : 0;
-	/* Without servers: a line that names none. */
+	/* Without servers: an empty line. */
 	bool ok = list && send(k->fd, len ? list : "\n", len ? len : 1, MSG_NOSIGNAL) >= 0;
 
 	free(list);
@@ -470,7 +469,7 @@ void sl_zygote_close(struct sl_zygote *k)
 {
 	if (!k)
 		return;
-	close(k->fd); /* which ends it */
+	close(k->fd); /* ends the guard */
 	for (int ms = 0; k->pid > 0 && ms < CLOSE_MS && waitpid(k->pid, NULL, WNOHANG) == 0; ms++)
 		(void)poll(NULL, 0, 1);
 	free(k);
