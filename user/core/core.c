@@ -26,7 +26,6 @@ enum {
 	HEADS_MAX = 512,
 };
 
-/* Operations for fronts. */
 static const struct sl_front_cb front_cb = {
 	.begin = sl_request_begin,
 	.body = sl_request_body,

@@ -190,7 +190,6 @@ void sl_event_sent(struct sl_exchange *x, unsigned together)
 	copy_name(e->backend, sizeof(e->backend), x->backend->name);
 }
 
-/* Ends a stage: it gets the time since the one before. */
 static void end_stage(struct sl_event *e, enum sl_event_stage stage, uint64_t *since,
 		      uint64_t until)
 {

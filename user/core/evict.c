@@ -256,7 +256,6 @@ static uint64_t idle_ms(const struct sl_client *cl)
 	return sl_client_waited_ms(cl) * sl_client_quota(cl)->cnt[SL_QUOTA_CONNECTIONS];
 }
 
-/* Returns the most idle of the next clients. */
 static struct sl_client *most_idle(struct sl_core *c)
 {
 	struct sl_client *best = NULL;
@@ -291,7 +290,6 @@ static unsigned close_clients(struct sl_core *c)
 
 /* --- heads --- */
 
-/* Returns the slowest client whose head is long and incomplete. */
 static struct sl_client *slowest_head(const struct sl_core *c)
 {
 	struct sl_client *best = NULL;

@@ -53,7 +53,6 @@ static void withdraw_request(struct sl_exchange *x)
 		sl_rpc_cancel(x->backend->channel, x->rpc_id);
 }
 
-/* Drops the reply received so far. */
 static void drop_reply(struct sl_exchange *x)
 {
 	struct sl_umem *u = x->core->net->umem;

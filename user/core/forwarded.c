@@ -33,14 +33,12 @@ static bool keeps_client_fields(const struct sl_config *cfg, const struct sl_con
 	       cfg->listeners[in->listener].forwarded == SL_FORWARDED_APPEND;
 }
 
-/* Writes fields for a route. */
 struct forwarded_writer {
 	struct sl_tlv_writer *w;
 	const struct sl_cfg_route *route;
 	const struct sl_request *kept; /* NULL: drop the client's own fields */
 };
 
-/* Reserves room for the value of a field. */
 static uint8_t *begin_value(struct forwarded_writer *s, enum sl_trusted_header what, size_t len)
 {
 	struct sl_span name = sl_trusted_header_names[what];
@@ -74,7 +72,6 @@ static const struct sl_header *next_kept(const struct forwarded_writer *s,
 	return NULL;
 }
 
-/* Appends `own` to the client's list. */
 static void put_list(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
@@ -126,7 +123,6 @@ static void format_element(struct sl_strbuf *to, const char *address, struct sl_
 	sl_strbuf_str(to, proto);
 }
 
-/* Writes where the request came from. */
 static void put_origin(struct forwarded_writer *s, const struct sl_conn_info *in,
 		       struct sl_span host)
 {

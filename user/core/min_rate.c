@@ -127,7 +127,6 @@ static bool is_late(struct sl_exchange *x)
 	return x->due_ns <= now;
 }
 
-/* Returns true if the exchange is late. */
 static bool check_exchange(struct sl_exchange *x)
 {
 	enum sl_client_wait wait = sl_exchange_client_wait(x);

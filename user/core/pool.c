@@ -168,7 +168,6 @@ void sl_backend_ref_release(struct sl_backend_ref *m)
 		sl_rpc_channel_drain(m->channel);
 }
 
-/* Returns true when nothing of it is left. */
 static bool backend_has_left(struct sl_backend_ref *m)
 {
 	if (!m->leaving)
@@ -185,7 +184,6 @@ static bool backend_has_left(struct sl_backend_ref *m)
 	       sl_backend_ref_state(m) == SL_BACKEND_DOWN;
 }
 
-/* Returns how many backends are still leaving. */
 static uint32_t backends_leave(struct sl_pool *g)
 {
 	uint32_t left = 0;

@@ -26,7 +26,6 @@ static struct sl_span own_text(const struct sl_exchange *x)
 	return sl_outcome_text((enum sl_outcome)x->outcome);
 }
 
-/* Copies a kept block to contiguous memory. */
 static struct sl_span read_block(const struct sl_exchange *x, const struct sl_store *s, size_t len)
 {
 	sl_store_read(s, x->core->meta_buf, len);

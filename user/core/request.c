@@ -230,7 +230,6 @@ static void answer_directly(struct sl_exchange *x, const struct sl_request *rq, 
 	sl_exchange_charge(x);
 }
 
-/* Counts the exchange at its client and quota. */
 static void count_exchange(struct sl_exchange *x)
 {
 	struct sl_addr_quota *a = x->quota;
@@ -262,7 +261,6 @@ static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq,
 	return !rq->end && (rq->content_length == SL_LEN_UNKNOWN || rq->content_length > WHOLE_MAX);
 }
 
-/* `unless`: the reply without a route. */
 static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_request *rq,
 				    const struct sl_route_match *match, enum sl_outcome unless)
 {

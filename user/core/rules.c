@@ -32,7 +32,6 @@ static bool is_set(const struct sl_cfg_rule *rule)
 
 /* --- values --- */
 
-/* Values for the names in braces. */
 struct rule_facts {
 	struct {
 		struct sl_span place, text;
@@ -106,7 +105,6 @@ bool sl_rules_hide(const struct sl_cfg_rules *rules, struct sl_span name)
 	return false;
 }
 
-/* Reserves room for a value behind the name; NULL: the block is full. */
 static uint8_t *begin_field(struct sl_tlv_writer *w, const char *name, size_t value_len)
 {
 	struct sl_span n = sl_span_cstr(name);

@@ -76,7 +76,6 @@ static struct sl_sent_batch *batch_of(const struct sl_exchange *x)
 	return at ? sl_mempool_at(&c->sent_batches, at - 1) : NULL;
 }
 
-/* Returns how many more batches can share the buffers. */
 static unsigned buf_ref_room(const struct sl_buf_ref *h)
 {
 	unsigned room = (unsigned)SL_ARRAY_LEN(h->links) - h->link_cnt;

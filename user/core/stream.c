@@ -368,7 +368,6 @@ static bool is_narrow(const struct sl_exchange *x)
 	return !x->trusted && !needs_wide(x);
 }
 
-/* Makes the stream trusted if fewer than TRUSTED_MAX are. */
 static void count_as_trusted(struct sl_exchange *x)
 {
 	if (x->trusted || x->core->trusted >= TRUSTED_MAX)

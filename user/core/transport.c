@@ -7,7 +7,6 @@ struct conn_upper {
 	void *user;
 };
 
-/* Returns the user of the TCP connection. */
 static struct conn_upper upper_of(void *handle)
 {
 	struct sl_client *cl = handle;
