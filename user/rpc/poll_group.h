@@ -4,7 +4,7 @@
  * one fd and one poll. Transports without attach(), or that attach() leaves without a group, have
  * an fd each.
  *
- *   sl_poll_groups_poll -> the group polls, and lists transports with input in `stirred`
+ *   sl_poll_groups_poll -> the group polls, and lists transports with input in `ready`
  *                -> sl_poll_groups_next_ready: the watcher of each, one by one
  *
  * Polling a group with `kernel` set takes a system call, so sl_poll_groups_poll_nonblock() skips it unless its fd

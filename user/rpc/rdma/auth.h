@@ -117,7 +117,7 @@ void auth_sign(const struct sl_psk *s, struct cm_transcript *transcript, enum cm
 /* Returns true if that proof is correct. */
 bool auth_verify(const struct sl_psk *s, const struct cm_transcript *transcript, enum cm_msg step);
 
-/* Returns a sender id of this process for that address: always the same. Returns 0 or -EIO. */
+/* Fills in the sender id of this process for that address: always the same. Returns 0 or -EIO. */
 int auth_sender_id(const struct sockaddr_storage *sa, uint8_t sender_id[AUTH_SENDER_ID_LEN]);
 
 /* Returns a sender id as an integer. */

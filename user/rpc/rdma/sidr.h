@@ -10,7 +10,7 @@
 
 struct rdma_cm_id;
 
-/* Returns the local end of a bound id. Returns 0 or -errno. */
+/* Fills in the local end of a bound id. Returns 0 or -errno. */
 int rdma_local_of_id(struct rdma_local *l, const struct rdma_cm_id *id);
 
 /* See device.h. */

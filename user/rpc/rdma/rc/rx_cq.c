@@ -229,9 +229,9 @@ static void mark_notified(struct rc_rx_cq *rx)
 	}
 }
 
-static void rx_cq_poll(struct sl_poll_group *hub)
+static void rx_cq_poll(struct sl_poll_group *group)
 {
-	struct rc_rx_cq *rx = (struct rc_rx_cq *)hub;
+	struct rc_rx_cq *rx = (struct rc_rx_cq *)group;
 
 	if (!trylock_poll(rx))
 		return;
@@ -241,22 +241,22 @@ static void rx_cq_poll(struct sl_poll_group *hub)
 	unlock_poll(rx);
 }
 
-static bool rx_cq_arm(struct sl_poll_group *hub)
+static bool rx_cq_arm(struct sl_poll_group *group)
 {
-	struct rc_rx_cq *rx = (struct rc_rx_cq *)hub;
+	struct rc_rx_cq *rx = (struct rc_rx_cq *)group;
 	bool empty;
 
 	lock_poll(rx);
 	empty = arm_cq(rx);
 	poll_cq(rx, &owner_poller); /* earlier completions cause no event */
-	empty = empty && sl_list_empty(&hub->ready);
+	empty = empty && sl_list_empty(&group->ready);
 	unlock_poll(rx);
 	return empty && !atomic_load(&rx->notified);
 }
 
-static void rx_cq_check(struct sl_poll_group *hub)
+static void rx_cq_check(struct sl_poll_group *group)
 {
-	struct rc_rx_cq *rx = (struct rc_rx_cq *)hub;
+	struct rc_rx_cq *rx = (struct rc_rx_cq *)group;
 	eventfd_t many;
 
 	(void)eventfd_read(rx->wake, &many);

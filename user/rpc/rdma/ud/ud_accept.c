@@ -270,13 +270,13 @@ static void drain_creqs(struct ud_listener *l)
 /* Polls the interface, which no connection's owner does yet. */
 static void poll_unconfirmed(struct ud_listener *l)
 {
-	struct sl_poll_group *hub = &l->iface->group;
+	struct sl_poll_group *group = &l->iface->group;
 
-	hub->ops->handle_event(hub);
-	hub->ops->poll(hub);
-	if (!hub->ops->arm(hub)) {
-		hub->ops->poll(hub);
-		l->more |= !hub->ops->arm(hub);
+	group->ops->handle_event(group);
+	group->ops->poll(group);
+	if (!group->ops->arm(group)) {
+		group->ops->poll(group);
+		l->more |= !group->ops->arm(group);
 	}
 }
 

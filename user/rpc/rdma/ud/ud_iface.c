@@ -154,9 +154,9 @@ static void update_port_state(struct ud_iface *iface, uint64_t now_ns)
 	}
 }
 
-static void iface_poll(struct sl_poll_group *hub)
+static void iface_poll(struct sl_poll_group *group)
 {
-	struct ud_iface *iface = (struct ud_iface *)hub;
+	struct ud_iface *iface = (struct ud_iface *)group;
 	uint64_t now_ns = sl_now_ns();
 	SL_UNINIT struct ud_packet packets[UD_POLL_MAX];
 	int n = UD_POLL_MAX;
@@ -174,9 +174,9 @@ static void iface_poll(struct sl_poll_group *hub)
 		tick_conns(iface, now_ns);
 }
 
-static bool iface_arm(struct sl_poll_group *hub)
+static bool iface_arm(struct sl_poll_group *group)
 {
-	struct ud_iface *iface = (struct ud_iface *)hub;
+	struct ud_iface *iface = (struct ud_iface *)group;
 	uint64_t next = UINT64_MAX;
 	struct itimerspec when = {.it_value = {.tv_nsec = 0}};
 	struct sl_list *at;
@@ -200,9 +200,9 @@ static bool iface_arm(struct sl_poll_group *hub)
 	return timerfd_settime(iface->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
 }
 
-static void iface_check(struct sl_poll_group *hub)
+static void iface_check(struct sl_poll_group *group)
 {
-	struct ud_iface *iface = (struct ud_iface *)hub;
+	struct ud_iface *iface = (struct ud_iface *)group;
 	uint64_t times;
 
 	rdma_device->ack_event(iface->qp);
