@@ -313,7 +313,7 @@ TEST(a_head_that_waits_is_counted)
  * The client that has not read for longest loses its reply; others are served, even with long
  * replies.
  */
-TEST(who_does_not_read_gives_way_when_memory_is_short)
+TEST(longest_stalled_reply_is_ended_when_memory_is_short)
 {
 	enum { DEAF = 40, LEN = 20000, LIMIT = 640 << 10 };
 	struct bed_request *r[DEAF], *good;
