@@ -382,7 +382,7 @@ static void nobody(void *arg, const struct wireup_request *h)
 }
 
 /* A removed device, of which a wildcard listener is not notified, keeps no thread awake. */
-TEST_EACH(a_door_whose_device_can_no_more_is_closed, SL_ARRAY_LEN(devices))
+TEST_EACH(a_wireup_listener_whose_device_fails_is_closed, SL_ARRAY_LEN(devices))
 {
 	static const struct rdma_device_ops device = {.poll = door_poll,
 						      .arm = door_arm,
@@ -414,7 +414,7 @@ static struct ud_qp *door_open(const struct rdma_local *l, unsigned group, uint3
 }
 
 /* There was no room before; now there is for the next one. */
-TEST(a_door_that_cannot_be_opened_is_tried_again)
+TEST(a_wireup_listener_that_failed_to_open_is_tried_again)
 {
 	static const struct rdma_device_ops device = {
 		.open = door_open, .arm = door_arm, .close = door_close};
@@ -467,7 +467,7 @@ static void count_knock(void *arg, const struct wireup_request *h)
 	knocked++;
 }
 
-TEST(a_host_says_hello_at_a_door_for_itself_only)
+TEST(a_wireup_hello_holds_for_its_own_source_host_only)
 {
 	static const struct rdma_device_ops device = {.poll = one_hello,
 						      .repost = put_back_none,
@@ -572,7 +572,7 @@ TEST(unfinished_wireups_leave_places_to_other_hosts)
 }
 
 /* A HELLO for another process's wireup queue pair, or another one, gets nothing here. */
-TEST(a_hello_is_for_one_door)
+TEST(a_hello_is_valid_for_one_wireup_listener)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct rc_conn *met = meet(1);
@@ -591,7 +591,7 @@ TEST(a_hello_is_for_one_door)
 	l->base.ops->close(&l->base);
 }
 
-TEST(a_host_that_was_shut_out_comes_by_the_door_later)
+TEST(a_blocked_host_connects_by_wireup_after_its_block)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct rc_conn *met[] = {meet(1), meet(2)};
@@ -718,7 +718,7 @@ static void say_hello_as(struct rc_listener *l, uint64_t series, uint32_t number
 }
 
 /* The same at the door; nor does another one's HELLO take the place of one of the same queue pair. */
-TEST(the_numbers_of_a_process_are_its_own_at_the_door)
+TEST(the_wireup_numbers_of_a_process_are_its_own)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct rc_conn *met = meet(1);

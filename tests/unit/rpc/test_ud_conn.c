@@ -253,7 +253,7 @@ TEST(no_connection_is_granted_beyond_the_owners_room)
 	other->ops->close(other);
 }
 
-TEST(a_door_that_broke_is_another_one_the_next_time)
+TEST(a_broken_client_qp_is_replaced_for_the_next_dial)
 {
 	struct sl_transport *first = dialled(), *t;
 
@@ -554,7 +554,7 @@ TEST(a_flood_of_noise_does_not_stop_a_connection)
 
 /* --- sizes --- */
 
-TEST(a_hall_takes_no_connection_whose_datagrams_are_longer_than_its_slots)
+TEST(an_interface_takes_no_connection_with_datagrams_over_its_mtu)
 {
 	struct sl_transport *t = dialled();
 	struct ud_iface *h;

@@ -296,7 +296,7 @@ TEST(there_are_numbers_for_all_connections_of_a_large_group)
 }
 
 /* A process with few connections has few places for them. */
-TEST(halls_have_places_for_those_who_come)
+TEST(an_interface_allocates_places_by_need)
 {
 	unsigned shelves = 0;
 
@@ -467,7 +467,7 @@ static void close_mute(struct ud_qp *p)
 	before_counting->close(p);
 }
 
-TEST(a_listener_whose_door_cannot_wake_it_tries_again)
+TEST(a_listener_whose_qp_cannot_wake_it_tries_again)
 {
 	struct pollfd bell = {.fd = listener->fd, .events = POLLIN};
 

@@ -92,7 +92,7 @@ TEST(an_owner_that_sleeps_above_a_port_is_woken)
 	close_both();
 }
 
-TEST_EACH(all_of_a_hall_are_told_of_its_port, 2)
+TEST_EACH(all_connections_of_an_interface_get_its_port_state, 2)
 {
 	struct ends first;
 

@@ -246,7 +246,7 @@ static struct ud_qp *open_and_count(const struct rdma_local *l, unsigned group, 
 }
 
 /* However many dial at once when there is none yet. */
-TEST(a_worker_s_hall_is_made_once)
+TEST(an_interface_of_a_worker_is_made_once)
 {
 	pthread_t threads[16];
 	struct rdma_local at;

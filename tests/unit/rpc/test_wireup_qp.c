@@ -182,7 +182,7 @@ TEST(hosts_that_do_not_answer_do_not_delay_others)
 	finish(threads, OF_DEVICE - 1);
 }
 
-TEST(a_device_has_so_many_doors_and_another_one_has_its_own)
+TEST(wireup_queue_pairs_are_limited_per_device)
 {
 	pthread_t threads[OF_DEVICE];
 	uint64_t began_ns;
@@ -252,7 +252,7 @@ TEST(doors_of_devices_that_went_make_room)
 	ck_assert_uint_eq(opened - closed, DOORS);
 }
 
-TEST(a_door_whose_device_fails_is_made_anew)
+TEST(a_wireup_qp_whose_device_fails_is_made_anew)
 {
 	ck_assert_int_eq(greet(&here, ALIVE, 1000), 0);
 	fails = true;
