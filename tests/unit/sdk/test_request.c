@@ -87,7 +87,7 @@ TEST(requests_of_several_gateways_make_one_batch)
 }
 
 /* A message that arrives in pieces waits for its end; others do not wait for it. */
-TEST(a_message_in_pieces_holds_up_nobody)
+TEST(a_fragmented_message_holds_up_no_other)
 {
 	struct sl_backend *b = fake_backend(handle, NULL, 0);
 	struct fake *f = fake_connect(b);

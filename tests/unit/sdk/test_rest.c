@@ -121,7 +121,7 @@ TEST(input_is_taken_at_once)
 	ck_assert_uint_eq(((struct request *)kept)->id, 2);
 }
 
-TEST(who_waits_for_room_is_told_of_it)
+TEST(request_that_waits_for_room_gets_the_writable_upcall)
 {
 	struct request *rq = (struct request *)kept;
 
@@ -134,7 +134,7 @@ TEST(who_waits_for_room_is_told_of_it)
 	await_rest();
 }
 
-TEST(who_waits_for_memory_is_told_of_it)
+TEST(request_that_waits_for_memory_gets_the_writable_upcall)
 {
 	struct request *rq = (struct request *)kept;
 	struct channel *ch = rq->channel;

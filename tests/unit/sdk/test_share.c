@@ -181,7 +181,7 @@ TEST(a_share_ends_with_its_last_reply)
 }
 
 /* Each of them is small, but nothing bounds how many there are. */
-TEST(refusals_that_nobody_reads_end_their_link_only)
+TEST(unread_refusals_end_their_link_only)
 {
 	uint64_t id = 0;
 
@@ -202,7 +202,7 @@ TEST(refusals_that_nobody_reads_end_their_link_only)
 }
 
 /* Parts that find no memory are asked for again when there is some for them. */
-TEST(who_finds_no_memory_is_told_when_there_is_some)
+TEST(part_refused_for_memory_gets_the_writable_upcall)
 {
 	struct sl_reply_args a = {.body = bytes, .body_len = LEN, .more = true};
 	int rc = 0;
@@ -331,7 +331,7 @@ TEST_EACH(the_least_that_is_wanted_counts, 2)
 }
 
 /* Also if no further reply comes. */
-TEST(who_has_stopped_is_found_by_the_tick)
+TEST(stalled_reader_is_found_by_the_tick)
 {
 	enum { SLOW = POT / LONG / 4 };
 	struct request *slow[SLOW];

@@ -209,7 +209,7 @@ TEST(an_end_right_behind_other_bytes_is_noticed)
 }
 
 /* A group is its owner's, and goes with the last of its connections. */
-TEST(who_has_left_is_told_nothing)
+TEST(closed_connection_is_removed_from_its_poll_group)
 {
 	static const char owner;
 	struct sl_sock *k[2], *l[2];

@@ -178,7 +178,7 @@ TEST(behind_its_reply_a_stream_is_taken_and_not_kept)
 	fake_cancel(f, 1);
 }
 
-TEST(of_a_stream_that_nobody_waits_for_nothing_is_kept)
+TEST(parts_of_a_cancelled_stream_are_freed)
 {
 	size_t before;
 
