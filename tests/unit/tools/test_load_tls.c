@@ -262,7 +262,7 @@ TEST(a_record_that_is_changed_ends_the_connection)
 	ck_assert_uint_eq(r.requests, 0);
 }
 
-TEST(who_speaks_no_tls_is_not_connected)
+TEST(server_without_tls_counts_as_a_connect_error)
 {
 	static const uint8_t plain[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
 
