@@ -100,7 +100,7 @@ TEST_EACH(a_backend_may_be_killed_at_every_step, endpoint_cnt())
 }
 
 /* Requests whose transmission had not begun may be sent elsewhere; others may not. */
-TEST_EACH(what_had_not_begun_to_leave_is_told_apart, endpoint_cnt())
+TEST_EACH(unsent_requests_fail_as_down_and_begun_ones_as_lost, endpoint_cnt())
 {
 	static uint8_t big[32 << 20];
 	const char *ep = endpoint_of(_i);

@@ -55,7 +55,7 @@ TEST_EACH(a_resting_connection_is_woken_by_input, endpoint_cnt())
 }
 
 /* The backend drains: each peer is told and leaves. */
-TEST_EACH(who_rests_is_told_of_the_end, endpoint_cnt())
+TEST_EACH(idle_link_is_drained_at_the_end, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =

@@ -229,7 +229,7 @@ TEST(silent_and_garbled_peers_do_not_block_others)
 }
 
 /* Counters of a backend in this process outlive the socket. */
-TEST(a_backend_counts_whom_it_refuses)
+TEST(a_backend_counts_refused_connections)
 {
 	struct sl_backend_options opt = {
 		.listen = endpoint, .handle = echo, .inline_handler = true};
@@ -386,7 +386,7 @@ TEST(only_one_descriptor_is_taken_of_a_hello)
 }
 
 /* No answer comes: the wait is bounded. */
-TEST(dialling_ends_when_nobody_answers)
+TEST(dialling_without_an_answer_times_out)
 {
 	struct backend_proc p = start_echo();
 	struct sl_rpc_dial_options opt = {

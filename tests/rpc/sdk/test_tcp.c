@@ -233,7 +233,7 @@ static void *crowd_main(void *arg)
 }
 
 /* Three times as many peers as there are slots, which reconnect as soon as they are refused. */
-TEST(a_crowd_from_one_address_keeps_nobody_out)
+TEST(a_crowd_from_one_address_keeps_no_other_peer_out)
 {
 	struct sl_rpc_dial_options opt = {.endpoint = endpoint(),
 					  .key_file = harness_key(),

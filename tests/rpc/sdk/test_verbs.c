@@ -364,7 +364,7 @@ static void check_refused(const char *ep, const struct cm_request *rq, enum rc_v
 }
 
 /* A peer whose request does not prove the key gets no answer. */
-TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
+TEST_EACH(request_without_a_valid_proof_is_refused, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
@@ -401,7 +401,7 @@ TEST_EACH(who_does_not_prove_the_key_gets_nothing, rdma_cnt())
 }
 
 /* A peer that continues without a proof learns no rkey and is disconnected. */
-TEST_EACH(who_goes_on_without_proof_is_thrown_out, rdma_cnt())
+TEST_EACH(connection_without_the_second_proof_is_closed, rdma_cnt())
 {
 	const struct rc_ring_sizes g = {.slots = 64, .bulk_len = 64 << 10};
 	const char *ep = rdma_endpoint(_i);
@@ -778,7 +778,7 @@ static void drop_pair(struct pair *pair)
 }
 
 /* A peer that serves others for long does not prevent connections. */
-TEST_EACH(connecting_takes_nothing_of_who_accepts, rdma_cnt())
+TEST_EACH(connecting_needs_no_time_of_the_accepting_thread, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
@@ -831,7 +831,7 @@ static void flood(struct rc_conn *v)
 }
 
 /* A peer that finds no slot ends, whatever the reason: here all its messages are lost. */
-TEST_EACH(who_finds_no_slot_ends, rdma_cnt())
+TEST_EACH(message_without_a_receive_slot_ends_its_connection, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
@@ -919,7 +919,7 @@ static void await_credit(struct sl_transport *t)
 }
 
 /* A peer that exceeds its window while the backend does not poll is ended by another thread. */
-TEST_EACH(who_floods_takes_no_slot_from_others, rdma_cnt())
+TEST_EACH(flooding_peer_takes_no_slot_from_others, rdma_cnt())
 {
 	enum { CNT = 4 };
 	const char *ep = rdma_endpoint(_i);
@@ -1145,7 +1145,7 @@ static uint64_t time_close(struct sl_transport **t, unsigned cnt, uint64_t *clos
 }
 
 /* close() hands over to another thread, where all waits overlap, so that no caller is delayed. */
-TEST_EACH(closing_holds_up_nobody, rdma_cnt())
+TEST_EACH(closing_does_not_block_the_caller, rdma_cnt())
 {
 	enum { CNT = 20 };
 	const char *ep = rdma_endpoint(_i);
@@ -1414,7 +1414,7 @@ static struct recorded record(const struct rc_peer *l, uint32_t number)
 }
 
 /* Messages without proof, repeated messages, and messages of unknown peers open nothing. */
-TEST_EACH(the_door_is_shut_for_who_does_not_prove, rdma_cnt())
+TEST_EACH(wireup_datagram_without_a_valid_proof_is_not_answered, rdma_cnt())
 {
 	static const size_t bytes[] = {offsetof(struct wireup_request, flags),
 				       offsetof(struct wireup_request, epoch),

@@ -207,7 +207,7 @@ TEST_EACH(a_message_larger_than_the_window_is_one_message, endpoint_cnt())
 }
 
 /* Bytes that wait for a client that leaves are freed: the backend checks that at its end. */
-TEST_EACH(what_waits_for_a_client_that_leaves_is_freed, endpoint_cnt())
+TEST_EACH(reply_bytes_of_a_cancelled_request_are_freed, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
