@@ -43,7 +43,7 @@ TEST(a_configured_host_replaces_the_clients)
 	ck_assert(sl_span_eq(made.authority, sl_span_str("site.example:8")));
 }
 
-TEST(where_the_client_has_said_none_the_server_has_its_own)
+TEST(configured_authority_is_used_if_the_client_has_none)
 {
 	ck_assert(make(NULL, &a_name));
 	ck_assert(sl_span_eq(made.authority, sl_span_str("site.example:8")));
