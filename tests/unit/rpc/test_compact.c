@@ -248,7 +248,7 @@ static uint32_t (*const lies[])(void) = {a_credit,
 					 too_long,
 					 consumed_what_was_not_sent};
 
-TEST_EACH(a_lie_in_the_form_ends_the_connection, (int)(sizeof(lies) / sizeof(lies[0])))
+TEST_EACH(an_invalid_compact_message_ends_the_connection, (int)(sizeof(lies) / sizeof(lies[0])))
 {
 	uint8_t bytes[SL_RPC_SLOT_SIZE] = {0};
 	struct sl_message m;

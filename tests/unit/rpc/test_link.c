@@ -181,7 +181,7 @@ TEST(a_small_message_goes_at_once)
 }
 
 /* All completions are reported: the owner may sleep after the poll. */
-TEST(all_that_is_sent_is_told_of_in_one_poll)
+TEST(all_completed_sends_are_reported_in_one_poll)
 {
 	setup(MESSAGES);
 	fake.base.copies = false;
@@ -330,7 +330,7 @@ TEST(each_message_that_leaves_is_counted)
 
 /* --- what is heard first --- */
 
-TEST(a_new_link_is_heard_of_by_a_ping_if_nothing_else_goes)
+TEST(a_new_link_without_messages_sends_a_ping)
 {
 	setup(8);
 	link_.unheard = true;
@@ -343,7 +343,7 @@ TEST(a_new_link_is_heard_of_by_a_ping_if_nothing_else_goes)
 }
 
 /* The answer to a PING would be one more message each way. */
-TEST(a_new_link_that_has_something_to_say_sends_no_ping)
+TEST(a_new_link_with_a_message_sends_no_ping)
 {
 	setup(8);
 	link_.unheard = true;
@@ -355,7 +355,7 @@ TEST(a_new_link_that_has_something_to_say_sends_no_ping)
 }
 
 /* Nothing has been heard of what found no room; and the PING waits for room too. */
-TEST(a_new_link_without_room_is_heard_of_later)
+TEST(a_new_link_without_room_sends_its_ping_later)
 {
 	setup(0);
 	link_.unheard = true;
@@ -491,7 +491,7 @@ TEST(three_unanswered_pings_end_a_link)
 	ck_assert_int_eq(link_.error, -ETIMEDOUT);
 }
 
-TEST(a_peer_that_is_heard_is_asked_anew)
+TEST(a_received_message_restarts_the_keepalive)
 {
 	setup_silence(50, 10);
 	keep_alive(1, 80, 0);

@@ -85,7 +85,7 @@ TEST(a_host_behind_a_router_is_reachable_if_the_router_is)
 	ck_assert(is_near("2001:db8:7::7"));
 }
 
-TEST(this_host_is_near)
+TEST(own_addresses_are_resolved)
 {
 	ck_assert(is_near("::ffff:192.0.2.1"));
 	ck_assert(is_near("2001:db8::1"));

@@ -654,7 +654,7 @@ static uint64_t series_to(const char *text)
 enum { FAR = 0x7ffffff0 }; /* as far ahead as a number may be */
 
 /* A backend is told of its own only; and a child of none that its parent has. */
-TEST(each_acceptor_is_told_of_another_series)
+TEST(each_listener_address_has_its_own_sender_id)
 {
 	uint64_t here = series_to("192.0.2.1:7471");
 	int status;

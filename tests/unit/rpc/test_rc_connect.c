@@ -134,7 +134,7 @@ TEST(each_answer_of_a_backend_has_its_meaning)
 }
 
 /* Each backend is told its own sender id, each time. */
-TEST(each_backend_is_told_its_own_series)
+TEST(requests_carry_the_sender_id_of_their_target)
 {
 	static const char *const addresses[] = {"192.0.2.1:7471", "192.0.2.1:7471",
 						"192.0.2.2:7471"};

@@ -204,7 +204,7 @@ TEST(only_so_many_rings_are_kept)
 /* --- arrivals --- */
 
 /* As many as a backend takes, whose slots are registered as they come. */
-TEST(a_thousand_and_more_have_a_place_in_one_home)
+TEST(an_interface_has_room_for_a_thousand_connections)
 {
 	const size_t slots = (RC_IFACE_CONNS + 1) * SRQ_CREDITS_MIN * (size_t)SL_RPC_SLOT_SIZE;
 	struct rc_iface *first, *h;
@@ -303,7 +303,7 @@ static bool has_nodes(void)
 FIXTURE(set_up_device, tear_down_device)
 
 /* Rings, those made ahead and slots prefer the device's node, which is asked for once. */
-TEST(memory_of_a_home_prefers_the_node_of_the_device)
+TEST(memory_of_an_interface_prefers_the_numa_node_of_the_device)
 {
 	struct rc_conn *next, *other;
 
@@ -536,7 +536,7 @@ TEST(of_a_device_that_fails_nothing_stays)
 }
 
 /* Not below an unused rc_iface either. */
-TEST(a_device_that_has_gone_is_open_while_a_home_is_left)
+TEST(a_removed_device_with_an_unused_interface_is_closed)
 {
 	t->ops->close(t);
 	sl_rdma_wait_closed();

@@ -102,7 +102,7 @@ TEST_EACH(a_pair_that_the_device_gives_up_begins_anew, 2)
 	rdma_device->sidr_free(s);
 }
 
-TEST(a_sign_says_when_its_device_has_gone)
+TEST(a_sidr_service_reports_a_removed_device)
 {
 	struct sidr_service *s = put_up();
 
@@ -124,7 +124,7 @@ static int told(struct sidr_service *s, enum rdma_cm_event_type type)
 	return rdma_device->sidr_reply(s, 7);
 }
 
-TEST(a_sign_says_when_its_address_may_have_moved)
+TEST(a_sidr_service_reports_an_address_change)
 {
 	struct sidr_service *s = put_up();
 
@@ -248,7 +248,7 @@ static const struct {
 	uint32_t mtu;
 } ways[] = {{0, 0}, {IBV_MTU_1024, 1024}, {IBV_MTU_4096, 4096}, {6, 0}, {63, 0}};
 
-TEST_EACH(the_way_tells_how_long_its_packets_are, SL_ARRAY_LEN(ways))
+TEST_EACH(path_mtu_gives_the_packet_length, SL_ARRAY_LEN(ways))
 {
 	const struct sl_rpc_rdma rdma = {.tos = 104};
 	const struct sidr_query q = {.sa = &sa, .rdma = &rdma, .deadline_ns = UINT64_MAX / 4};

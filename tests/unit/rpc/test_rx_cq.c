@@ -452,7 +452,7 @@ TEST(a_shared_queue_of_completions_that_fails_ends_all)
 }
 
 /* A home that cannot be made leaves nothing, and is made when it can. */
-TEST(each_step_of_a_home_that_fails_leaves_nothing)
+TEST(an_interface_that_fails_at_any_step_leaves_nothing)
 {
 	unsigned pds = fake.pds, cqs, bells, srqs = fake.srqs, steps;
 	struct rc_iface *h;

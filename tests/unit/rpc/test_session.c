@@ -655,7 +655,7 @@ TEST_EACH(a_queued_request_is_withdrawn_when_it_is_cancelled, 2)
  * A stream of which the peer never hears that it has ended is open there for ever: so it hears of
  * all, however many end at a time, and when it listens again.
  */
-TEST_EACH(a_peer_hears_of_all_that_are_cancelled, 2)
+TEST_EACH(a_cancel_of_each_of_many_streams_is_sent, 2)
 {
 	enum { STREAMS = 1000 };
 	uint64_t id[STREAMS];

@@ -106,7 +106,7 @@ TEST(without_the_key_there_is_no_answer)
 	other->ops->close(other);
 }
 
-TEST(as_many_as_may_wait_are_granted_and_the_next_is_told)
+TEST(pending_connections_over_the_limit_are_refused_as_full)
 {
 	struct sl_transport *other = dialled();
 	struct sl_ud_crep a;
@@ -165,7 +165,7 @@ static bool is_from_first(const struct ud_packet *p, const uint8_t gid[16])
 }
 
 /* A host gets an ANSWER only to its own HELLO, and counts per host are correct. */
-TEST(a_host_says_hello_for_itself_only)
+TEST(a_hello_with_the_gid_of_another_host_is_ignored)
 {
 	const struct rdma_device_ops *before = rdma_device;
 	struct rdma_device_ops with_heads = *rdma_device;

@@ -33,7 +33,7 @@ static enum sl_rpc_probe_result word_about(uint32_t number)
 	return q.word;
 }
 
-TEST(a_listener_says_whether_it_has_a_connection)
+TEST(a_listener_answers_whether_a_connection_is_alive)
 {
 	uint32_t number;
 

@@ -386,7 +386,7 @@ TEST(a_pair_may_be_closed_while_it_grows)
 }
 
 /* As soft-RoCE and NICs put it in front of a datagram: IPv4 in the latter half. */
-TEST(where_a_datagram_is_from_its_head_says)
+TEST(the_source_of_a_datagram_is_taken_from_its_grh)
 {
 	static const uint8_t v4[16] = {[10] = 0xff, 0xff, 192, 0, 2, 7},
 			     other_v4[16] = {[10] = 0xff, 0xff, 192, 0, 2, 8},

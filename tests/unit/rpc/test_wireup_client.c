@@ -260,7 +260,7 @@ static unsigned under_way(struct rc_conn *of)
  * The connection manager reports the peer's death, which can be forged. It ends the connection that
  * it has made, and others only if the peer's device does not answer.
  */
-TEST_EACH(a_process_that_is_said_to_have_died_is_asked_after, 2)
+TEST_EACH(a_cm_disconnect_probes_the_other_connections, 2)
 {
 	struct rc_conn *second = join();
 	const struct fake_send *asked;
