@@ -188,7 +188,7 @@ static void over(struct backend_proc p)
 	backend_term(p);
 }
 
-TEST_EACH(a_request_and_its_reply_say_so, 2 * endpoint_cnt())
+TEST_EACH(compressed_flag_reaches_backend_and_gateway, 2 * endpoint_cnt())
 {
 	struct backend_proc p = begin(_i, true);
 	struct call c[2];
@@ -205,7 +205,7 @@ TEST_EACH(a_request_and_its_reply_say_so, 2 * endpoint_cnt())
 	over(p);
 }
 
-TEST_EACH(of_a_stream_each_message_says_so, 2 * endpoint_cnt())
+TEST_EACH(each_message_of_a_stream_has_its_compressed_flag, 2 * endpoint_cnt())
 {
 	static const uint64_t lens[] = {10, 0, LONG, 11};
 	struct backend_proc p = begin(_i, true);

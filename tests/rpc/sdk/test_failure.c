@@ -131,7 +131,7 @@ TEST_EACH(unsent_requests_fail_as_down_and_begun_ones_as_lost, endpoint_cnt())
 }
 
 /* The classes of a batch leave apart from each other. */
-TEST_EACH(of_a_batch_each_class_is_told_apart, endpoint_cnt())
+TEST_EACH(classes_of_a_batch_fail_separately, endpoint_cnt())
 {
 	static uint8_t big[32 << 20];
 	const char *ep = endpoint_of(_i);
@@ -395,7 +395,7 @@ TEST_EACH(bad_metadata_is_the_requests_fault, endpoint_cnt())
 }
 
 /* Random requests for as long as the channel stands, over and over, beside an honest gateway. */
-TEST_EACH(random_lies_disturb_no_honest_gateway, endpoint_cnt())
+TEST_EACH(random_messages_disturb_no_other_gateway, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = start_echo(ep);
@@ -472,7 +472,7 @@ static void lying_backend(const void *arg)
 		pause();
 }
 
-TEST_EACH(each_lie_of_a_backend_ends_its_channel, endpoint_cnt())
+TEST_EACH(invalid_message_of_a_backend_ends_its_channel, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 

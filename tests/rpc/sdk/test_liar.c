@@ -675,7 +675,7 @@ static void ask_liar(const char *ep, void (*lie)(struct liar *l), enum verdict v
 
 SUITE_TIMEOUT(4 * harness_timeout_s())
 
-TEST_EACH(each_lie_has_its_verdict, endpoint_cnt() * SL_ARRAY_LEN(lies))
+TEST_EACH(invalid_messages_have_their_verdicts, endpoint_cnt() * SL_ARRAY_LEN(lies))
 {
 	unsigned k = (unsigned)_i % SL_ARRAY_LEN(lies);
 

@@ -265,7 +265,7 @@ static void stop_half_way(struct side *s, struct backend_proc p)
 	}
 }
 
-TEST_EACH(requests_fail_once_if_the_backend_dies_half_way, PAIRS)
+TEST_EACH(requests_fail_once_if_the_backend_dies_during_a_migration, PAIRS)
 {
 	static struct call calls[LOAD_CALLS];
 	const struct pair *pair = pair_of(_i);
@@ -543,7 +543,7 @@ TEST_EACH(a_gateway_that_goes_on_by_nothing_loses_the_link, endpoint_cnt())
 }
 
 /* Its first words by another one are those, or that one is closed. */
-TEST_EACH(a_gateway_that_says_something_else_first_is_not_met, endpoint_cnt())
+TEST_EACH(a_new_link_whose_first_message_is_wrong_is_closed, endpoint_cnt())
 {
 	struct liar l;
 	struct sl_transport *t = liar_open(&l, _i), *next;

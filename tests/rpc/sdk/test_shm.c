@@ -256,7 +256,7 @@ TEST(a_backend_counts_refused_connections)
 	close(sock[1]);
 }
 
-TEST(a_dialler_of_another_version_is_told_ours)
+TEST(a_hello_of_another_version_is_refused_with_ours)
 {
 	struct backend_proc p = start_echo();
 	struct sl_rpc_hello h = {.magic = SL_RPC_HELLO_MAGIC,
@@ -327,7 +327,7 @@ static _Noreturn void lying_listener(enum listener_lie lie)
 		pause();
 }
 
-TEST_EACH(each_lie_of_a_listener_is_refused, LIES)
+TEST_EACH(invalid_answer_of_a_listener_is_refused, LIES)
 {
 	struct backend_proc p = {.pid = fork()};
 	struct sl_rpc_dial_options opt = {

@@ -259,12 +259,12 @@ static void stream(int i, bool is_inline)
 	backend_term(p);
 }
 
-TEST_EACH(parts_are_heard_in_order, endpoint_cnt())
+TEST_EACH(parts_arrive_in_order, endpoint_cnt())
 {
 	stream(_i, false);
 }
 
-TEST_EACH(parts_are_heard_in_order_inline, endpoint_cnt())
+TEST_EACH(parts_arrive_in_order_at_an_inline_handler, endpoint_cnt())
 {
 	stream(_i, true);
 }
@@ -420,7 +420,7 @@ TEST_EACH(a_paused_stream_stops_its_gateway, endpoint_cnt())
 	backend_term(p);
 }
 
-TEST_EACH(a_cancelled_stream_is_told_once, endpoint_cnt())
+TEST_EACH(a_cancelled_stream_gets_one_upcall, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = start(ep, false, false);

@@ -100,7 +100,7 @@ static void dial_refused(const char *ep, const char *key_file, const char *says)
 
 /* --- authentication --- */
 
-TEST(another_key_is_refused_and_said)
+TEST(another_key_is_refused_with_a_reason)
 {
 	static const char key[] = "another key than the tests have";
 	struct backend_proc p = start_echo();

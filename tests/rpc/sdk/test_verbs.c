@@ -133,7 +133,7 @@ TEST_EACH(a_proof_covers_exactly_its_message, 4)
 }
 
 /* The proven bytes of the wireup messages. */
-TEST_EACH(a_greeting_holds_for_exactly_what_was_said, 3)
+TEST_EACH(a_wireup_proof_covers_exactly_its_messages, 3)
 {
 	static const size_t ends[] = {offsetof(struct wireup_transcript, request.proof),
 				      offsetof(struct wireup_transcript, reply.proof),
@@ -646,7 +646,7 @@ static void do_evil(struct rc_conn *v, enum evil evil)
 }
 
 /* In one protection domain: the key of a neighbour's ring opens nothing. */
-TEST_EACH(the_key_of_a_neighbours_ring_opens_nothing, rdma_cnt())
+TEST_EACH(the_rkey_of_another_connection_opens_no_ring, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
@@ -1022,7 +1022,7 @@ static void take_and_release(struct sl_transport *t, unsigned cnt)
 }
 
 /* Few slots are told as free before they are, many not; behind the doorbell none is missing. */
-TEST_EACH(few_slots_are_told_as_free_before_they_are, rdma_cnt())
+TEST_EACH(few_slots_are_advertised_before_they_are_posted, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
@@ -1242,7 +1242,7 @@ TEST_EACH(a_known_peer_is_joined_by_datagrams, rdma_cnt())
 }
 
 /* Slices are counted in packets: a wrong packet size cuts large messages into small ones. */
-TEST_EACH(each_end_knows_how_long_its_packets_are, rdma_cnt())
+TEST_EACH(packet_length_of_each_end_equals_its_path_mtu, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
@@ -1262,7 +1262,7 @@ TEST_EACH(each_end_knows_how_long_its_packets_are, rdma_cnt())
 }
 
 /* Closing one of several connections informs the peer of that one. */
-TEST_EACH(the_end_of_one_of_several_is_told, rdma_cnt())
+TEST_EACH(closing_one_of_several_connections_informs_its_peer, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
