@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses of servers. A host name is resolved before the server is used, then every 30 s and at
- * each reload, because the resolver does not report a lifetime. A server without an address is
- * down.
+ * each reload. The interval is fixed, because the resolver does not report a lifetime. A server
+ * without an address is down.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
