@@ -68,8 +68,8 @@ hostile_groups() {
 hostile_arena
 hostile 4 3 RapidReset Settings WindowZero SlowReader SlowBody
 hostile 6 3 MadeYouReset SlowHead HalfOpen Idle
-check "who it was is in the log" grep -qE "client (fd99:0:0:1[0-9]::/64|10\.99\.0\.1[0-9]) has" "$D/gw.log"
-check "and never the other one" eval '! grep -q "client fd99:0:0:9:\|client 10.99.0.9 " "$D/gw.log"'
+check "who it was is in the log" grep -qE "client (fd99:0:0:1[0-9]::/64|10\.99\.0\.1[0-9])(:| has)" "$D/gw.log"
+check "and never the other one" eval '! grep -q "client fd99:0:0:9:\|client 10.99.0.9[: ]" "$D/gw.log"'
 # refused ADDRESSES: whether /stats lists one that matches.
 refused() {
 	admin /stats | python3 -c '

@@ -8,7 +8,7 @@ backend echo echo
 gateway <<EOC
 interface $GIF { }
 listener l { port = 8080 }
-pool echo { batch { bound = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
+pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
 route "/" { pool = echo }
 EOC
 changes() { metric sluice_worker_nexthop_changes_total; }

@@ -8,7 +8,7 @@ gw ethtool -L "$GIF" rx 1 tx 1
 gateway_config <<EOC
 interface $GIF {}
 listener any { port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 hello() { [ "$(cl curl -sS --max-time 2 "http://$V4:8080/")" = hello ]; }
 unready() { admin /readyz | tee "$D/said" | grep -q "$1"; }
@@ -46,7 +46,7 @@ ip -n "$G" link set br0 up
 gateway_config <<EOC
 interface br0 {}
 listener any { port = 8080 }
-route "/" { reply = 200 body = "hello\n" }
+route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 gateway_start
 check "serves clients behind a bridge" within 20 hello
