@@ -111,7 +111,7 @@ TEST(prefixes_apply_to_listeners_only)
 	expect("ssh", &p, p.len, SL_RX_PASS_NO_LISTENER, &o);
 }
 
-TEST(routers_are_heard)
+TEST(icmp_errors_of_routers_pass_a_deny_rule)
 {
 	struct packet p = {0};
 	struct outcome o;
