@@ -316,7 +316,7 @@ TEST(a_sleeper_is_woken_once)
 }
 
 /* More flows than room: claims say so, and the rest still works. */
-TEST(a_full_directory_says_so)
+TEST(claims_in_a_full_directory_fail)
 {
 	struct sl_flow_key key;
 	unsigned kept = 0;

@@ -287,7 +287,7 @@ TEST(bytes_refute_a_fin_that_came_with_others)
 	ck_assert_uint_eq(bed.app.fins, 0);
 }
 
-TEST(fin_before_later_bytes_is_a_lie)
+TEST(fin_before_later_bytes_is_ignored)
 {
 	open_plain();
 	in(.seq = 151, .ack = 1, .len = 100);
@@ -679,7 +679,7 @@ TEST(timestamps_may_wrap)
 	ck_assert_uint_eq(bed.app.got, 30);
 }
 
-TEST(keep_alive_finds_the_dead)
+TEST(keep_alive_closes_connections_of_dead_peers)
 {
 	reconfigure(bed.cfg.keepalive_ns = 600 * SEC);
 	open_plain();

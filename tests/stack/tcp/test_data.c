@@ -155,7 +155,7 @@ TEST(sequence_numbers_wrap_both_ways)
 	ck_assert_uint_eq(bed.app.got, 40);
 }
 
-TEST(out_of_order_is_kept_and_told)
+TEST(out_of_order_segments_are_kept_and_sacked)
 {
 	open_sack();
 	in(.seq = 101, .ack = 1, .len = 100);

@@ -5,7 +5,7 @@
 
 FIXTURE(setup, bed_end)
 
-TEST(handshake_tells_the_application)
+TEST(handshake_gives_the_application_both_addresses)
 {
 	open_plain();
 	ck_assert_uint_eq(bed.app.listener, 7);

@@ -492,7 +492,7 @@ TEST(unreachable_is_ignored)
 	end(&u);
 }
 
-TEST(without_frames_or_room_it_says_so)
+TEST(sending_without_frames_or_room_fails)
 {
 	struct sl_span span = sl_span_of("x", 1);
 	struct sl_frame *head = NULL, *f;
