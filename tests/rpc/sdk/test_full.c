@@ -78,7 +78,7 @@ static void await_refused(uint32_t cnt)
 	}
 }
 
-TEST_EACH(a_gateway_beyond_the_limit_is_told, endpoint_cnt())
+TEST_EACH(link_over_the_limit_is_refused_as_full, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct sl_err err = SL_ERR(256);

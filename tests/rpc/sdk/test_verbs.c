@@ -1329,7 +1329,7 @@ TEST_EACH(a_killed_process_is_missed_by_all_its_connections, rdma_cnt())
 	}
 }
 
-TEST_EACH(a_restarted_peer_is_met_again, rdma_cnt())
+TEST_EACH(a_restarted_peer_is_dialled_again, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
