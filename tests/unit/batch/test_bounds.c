@@ -360,7 +360,7 @@ TEST(two_batches_fit_in_the_bound)
 }
 
 /* 4 ms and a quarter each: at one a millisecond batches of 6 keep up, with 5 % to spare. */
-TEST(smallest_size_that_keeps_up_is_told)
+TEST(smallest_size_that_keeps_up_is_reported)
 {
 	uint64_t ends_ns = 0;
 
