@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "suite.h"
 
-TEST(without_a_board_nothing_is_told)
+TEST(without_a_status_board_no_agent_is_reported)
 {
 	struct sl_agent_info agent;
 	struct sl_server_info server;

@@ -356,7 +356,7 @@ TEST_EACH(a_value_may_be_of_the_environment, SL_ARRAY_LEN(variables))
 	sl_config_free(c);
 }
 
-TEST(cpus_tell_the_number_of_workers)
+TEST(cpus_set_the_number_of_workers)
 {
 	struct sl_config *c = parse_ok("workers { cpus = {0, 1, 2} }");
 
@@ -634,7 +634,7 @@ static const struct {
 	{"user += a", "t.conf:1: found user += ...; allowed: ="},
 };
 
-TEST_EACH(mistakes_are_told, SL_ARRAY_LEN(wrong))
+TEST_EACH(mistakes_are_reported_with_file_and_line, SL_ARRAY_LEN(wrong))
 {
 	struct sl_config *c;
 
@@ -831,7 +831,7 @@ static void collect(void *arg, const char *key)
 	strcat(strcat(arg, key), ";");
 }
 
-TEST(changes_are_told)
+TEST(changed_keys_are_reported)
 {
 	static const char before[] =
 		"log_level = info workers { count = 2 } "
@@ -853,7 +853,7 @@ TEST(changes_are_told)
 	sl_config_free(again);
 }
 
-TEST(changes_that_need_a_restart_are_told)
+TEST(changes_that_need_a_restart_are_reported)
 {
 	struct sl_config *a = parse_ok("workers { count = 2 } interface e { } log_level = warn");
 	struct sl_config *b =
