@@ -289,7 +289,7 @@ TEST(a_group_and_an_owner_that_operate)
 }
 
 /* Only users that may read all that the gateway can see the contents of the file. */
-TEST(a_mistake_is_not_told_to_all_users)
+TEST(a_config_mistake_is_shown_to_privileged_users_only)
 {
 	enum { BIN = 2 };
 	struct runner r = {0};
@@ -361,7 +361,7 @@ FIXTURE(set_up_token, tear_down)
 #define A50        "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
 #define LONG_BASIC HOST "Authorization: Basic " A50 A50 A50 A50 A50 A50 A50 A50 A50 A50 A50 "\r\n"
 
-TEST(a_token_is_asked_for)
+TEST(requests_without_the_token_are_refused)
 {
 	struct runner r = {0};
 
