@@ -247,7 +247,7 @@ TEST(its_own_time_may_be_over_before)
 	ck_assert(heard("HTTP/1.1 504 "));
 }
 
-TEST(of_a_client_that_leaves_no_backend_hears)
+TEST(request_of_a_client_that_left_is_not_sent)
 {
 	say(POST(5) "one");
 	bed_segment(0, BED_RST | BED_ACK, NULL, 0);

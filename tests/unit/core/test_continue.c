@@ -39,7 +39,7 @@ static bool is_up(void)
 
 FIXTURE(set_up, tear_down)
 
-TEST(the_gateway_says_it_at_once)
+TEST(the_gateway_sends_100_continue_at_once)
 {
 	stream();
 	say(EXPECTS("1.1"));
@@ -51,7 +51,7 @@ TEST(the_gateway_says_it_at_once)
 	ck_assert(!heard("close"));
 }
 
-TEST(the_backend_says_it)
+TEST(go_on_of_the_backend_sends_100_continue)
 {
 	backends();
 	say(EXPECTS("1.1"));

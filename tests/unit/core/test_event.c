@@ -185,7 +185,7 @@ TEST(unsent_request_records_no_backend)
 	ck_assert_str_eq(e->path, "/none");
 }
 
-TEST(a_client_that_goes_was_told_nothing)
+TEST(event_of_a_client_that_left_has_no_status)
 {
 	const struct sl_event *e;
 

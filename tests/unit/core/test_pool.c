@@ -399,7 +399,7 @@ TEST(queued_requests_move_on_and_keep_their_exclusions)
 }
 
 /* It asks its member whether a flight has its request still. */
-TEST(a_member_lives_while_an_exchange_knows_it)
+TEST(a_removed_member_lives_while_an_exchange_refers_to_it)
 {
 	unsigned k = ask(0);
 	struct sl_backend_ref *m = backend(0, k);

@@ -37,7 +37,7 @@ static const char *name_of(unsigned place)
 	return sl_top_refused_text(&seen.list[place].addr, text);
 }
 
-TEST(each_is_told_of_once_in_ten_seconds)
+TEST(each_refused_address_is_reported_once_in_ten_seconds)
 {
 	const uint64_t now = 100 * SL_NS_PER_SEC;
 
