@@ -140,7 +140,7 @@ TEST(cut_replies_leave_whole)
 	ck_reply(1, SL_DATAGRAM_OK, "hello world");
 }
 
-TEST(a_reply_that_does_not_fit_is_told)
+TEST(reply_over_the_datagram_limit_ends_as_too_large)
 {
 	struct sl_reply r = {.status = 200, .body_len = SL_LEN_UNKNOWN};
 

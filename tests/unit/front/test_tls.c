@@ -601,7 +601,7 @@ TEST(keys_are_in_no_core_dump)
 
 /* --- before there are keys --- */
 
-TEST(http_without_tls_is_told_so)
+TEST(http_without_tls_gets_status_400)
 {
 	struct bed_conn *b = bed_accept(0);
 

@@ -332,7 +332,7 @@ static void named(const char *subject, const struct name *names, size_t cnt,
 	let_go(&who);
 }
 
-TEST(names_are_told_by_their_kind)
+TEST(certificate_names_are_forwarded_with_their_kind)
 {
 	static const struct name names[] = {{GEN_URI, "spiffe://shop/alice", 0},
 					    {GEN_DNS, "a.example", 0},
