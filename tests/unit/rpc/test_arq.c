@@ -509,7 +509,7 @@ static void check_sane(struct ud_arq *f)
 }
 
 /* It ends or goes on. It ends only for invalid input, since a peer that is heard is not silent. */
-TEST_EACH(random_lies_do_not_keep_an_end_busy, 4 * SEEDS)
+TEST_EACH(random_headers_leave_a_sane_state, 4 * SEEDS)
 {
 	static uint8_t bytes[MTU_MAX];
 	unsigned ended = 0, sent = 0;

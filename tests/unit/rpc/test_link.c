@@ -523,7 +523,7 @@ TEST(time_without_pings_ends_no_link)
 	ck_assert_int_eq(link_.error, -ETIMEDOUT);
 }
 
-TEST(a_peer_that_may_be_busy_is_asked_for_as_long_as_patience_goes)
+TEST(a_busy_peer_is_pinged_until_its_patience_ends)
 {
 	setup_silence(10, 10);
 	keep_alive(1, 100, 100);

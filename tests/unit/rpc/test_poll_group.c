@@ -143,7 +143,7 @@ TEST(the_owner_does_not_sleep_while_a_group_has_input)
 	ck_assert(sl_poll_groups_arm(&poll_groups));
 }
 
-TEST(one_of_the_kernel_is_asked_when_it_rings_or_something_is_awaited)
+TEST(kernel_poll_group_is_polled_on_events_or_when_awaited)
 {
 	watch_all();
 	group.kernel = true;

@@ -615,7 +615,7 @@ TEST(a_blocked_host_connects_by_wireup_after_its_block)
  * A peer that missed the answer repeats its HELLO with the same queue pair. The former connection
  * ends without a BYE: the new one's peer would get it, or any host whose queue pair was named.
  */
-TEST(a_repeated_hello_hears_nothing_of_the_former_connection)
+TEST(a_repeated_hello_closes_the_former_connection_silently)
 {
 	struct rc_listener *l = (struct rc_listener *)listen_fake();
 	struct rc_conn *met = meet(1);

@@ -146,7 +146,7 @@ TEST(a_sidr_request_is_answered)
 }
 
 /* The answering thread has other work, so it answers a few at a time. */
-TEST(a_crowd_that_asks_is_answered_a_few_at_a_time)
+TEST(many_sidr_requests_are_answered_a_few_at_a_time)
 {
 	enum { CROWD = 10, TURN = 4 };
 	struct sidr_service *s = put_up();

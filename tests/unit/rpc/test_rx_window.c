@@ -258,7 +258,7 @@ static void lower(void)
 }
 
 /* Whatever it says there, before it has heard. */
-TEST(a_peer_that_keeps_to_less_has_heard_of_it)
+TEST(lowered_window_is_enforced_once_it_is_acknowledged)
 {
 	lower();
 	say(SL_RPC_CREDIT, 0, SLOTS, SL_RPC_MIN_SLOTS, t->credits.sent - 1);

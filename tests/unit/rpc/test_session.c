@@ -472,7 +472,7 @@ TEST(all_are_armed_when_the_worker_sleeps)
 }
 
 /* Most sleeps end with a packet: doorbells are not fetched then, and pending ones stay. */
-TEST(bells_are_taken_by_the_worker_that_heard_them)
+TEST(channel_events_are_taken_only_after_an_event_wakeup)
 {
 	ask(1);
 	turn(1);

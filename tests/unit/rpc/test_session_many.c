@@ -160,7 +160,7 @@ static void check_pinged(unsigned from, unsigned to, uint64_t up_ns)
 			      "%u: %.3f ms", i, ((double)ends[i].pinged_ns - (double)due_ns) / 1e6);
 }
 
-TEST(each_of_many_is_asked_in_its_time)
+TEST(each_of_many_idle_channels_is_pinged_in_time)
 {
 	add(0, MANY);
 	bring_up(0, MANY);

@@ -69,7 +69,7 @@ TEST(datagrams_are_no_longer_than_the_way_takes)
 	close_both();
 }
 
-TEST(a_dialer_on_a_path_with_short_packets_is_told)
+TEST(dialling_by_a_path_with_a_small_mtu_fails)
 {
 	ud_sockets_way_mtu = 512;
 	ck_assert_ptr_null(try_to_dial());
