@@ -394,7 +394,7 @@ static void ask_for_what_is_refused(void)
 }
 
 /* The first refused call of each number is told, with the thread's name, and later ones are not. */
-TEST(refusals_are_told)
+TEST(refused_system_calls_are_logged_once)
 {
 	char text[512], want[512];
 
