@@ -313,7 +313,7 @@ TEST(the_patience_ends_at_a_second)
 	ck_assert_int_le(sl_datagram_client_wait_ms(client), 1200);
 }
 
-TEST(datagrams_of_strangers_are_ignored)
+TEST(datagrams_from_other_addresses_are_ignored)
 {
 	uint8_t bytes[2048];
 	struct sl_datagram d, other;

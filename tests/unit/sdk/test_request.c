@@ -384,7 +384,7 @@ TEST(the_handler_sees_the_fields_it_knows)
 }
 
 /* Lengths that lie are the request's fault: it gets its answer, and the channel goes on. */
-TEST(lengths_that_lie_are_the_requests_fault)
+TEST(wrong_lengths_fail_their_request_only)
 {
 	static const struct {
 		const char *bytes;
@@ -407,7 +407,7 @@ TEST(lengths_that_lie_are_the_requests_fault)
 
 /* --- gateways that are gone without a word --- */
 
-TEST(a_silent_gateway_is_asked_and_then_given_up)
+TEST(a_silent_gateway_is_pinged_and_then_closed)
 {
 	const uint64_t sec = SL_NS_PER_SEC;
 	struct sl_backend *b = fake_backend(handle, NULL, 0);
