@@ -142,7 +142,7 @@ static void answer(void)
 	to_client();
 }
 
-TEST(requests_are_asked_and_answered)
+TEST(requests_and_replies_pass_through_tls)
 {
 	shake_hands();
 	for (unsigned i = 1; i <= 3; i++) {
