@@ -180,7 +180,7 @@ static size_t list_places(const struct sl_config *c, const char *file,
 
 	for (; cnt < SL_ARRAY_LEN(fixed); cnt++)
 		places[cnt] = fixed[cnt];
-	/* Where a backend is called by a name, the resolver has to work inside the walls. */
+	/* Backends with host names need the resolver inside the sandbox. */
 	for (size_t i = 0; i < SL_ARRAY_LEN(resolver) && any_endpoint(c, sl_rpc_has_name); i++)
 		places[cnt++] = resolver[i];
 	n = add_folder(file, folders, n);

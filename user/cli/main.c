@@ -101,7 +101,7 @@ const struct cli_command cli_commands[] = {
 	 "  --key-file FILE      shared key of gateways that come by rdma or tcp\n"
 	 "  --concurrency N      requests that the server gets at a time, or auto: learnt from\n"
 	 "                       its latency (default)\n"
-	 "  --user NAME          become this account, without rights, and behind walls, once its\n"
+	 "  --user NAME          become this account, without capabilities and in a sandbox, once its\n"
 	 "                       endpoints are open; not with rdma\n"
 	 "  --log-level LEVEL    err, warn, info, debug\n"
 	 "\n"

@@ -35,7 +35,7 @@ static void check_variable(struct conf_scan *s, const char *at)
 
 	if (len && conf_variable_value(at, &value_len))
 		return;
-	s->spoilt = true;
+	s->failed = true;
 	if (len)
 		conf_fail(s->p, line, NULL,
 			  "found %.*s, which is not set in the environment; allowed: a variable "
@@ -60,10 +60,10 @@ static void check_variables(struct conf_scan *s)
 		found = true;
 		check_variable(s, at);
 	}
-	if (!found || quoted || s->spoilt ||
+	if (!found || quoted || s->failed ||
 	    conf_variable_len(s->lex.start) == (size_t)(end - s->lex.start))
 		return;
-	s->spoilt = true;
+	s->failed = true;
 	conf_fail(s->p, s->lex.start_line + s->shift, NULL,
 		  "found %.*s without quotes; allowed: quotes around a text with a variable in it",
 		  (int)(end - s->lex.start < 100 ? end - s->lex.start : 100), s->lex.start);
@@ -164,7 +164,7 @@ static void report_unknown(struct conf_scan *s, enum conf_block b, const char *n
 static void scan_block(struct conf_scan *s, enum conf_block b, int opened);
 
 /* Takes the rest of a statement: = VALUE, { ... } or TITLE { ... }. */
-static void scan_rest(struct conf_scan *s, enum conf_block child, bool *spoilt)
+static void scan_rest(struct conf_scan *s, enum conf_block child, bool *failed)
 {
 	enum conf_token t = next_token(s), value = CONF_OTHER;
 
@@ -172,7 +172,7 @@ static void scan_rest(struct conf_scan *s, enum conf_block child, bool *spoilt)
 		t = next_token(s) == CONF_OPEN ? CONF_OPEN : CONF_OTHER;
 	else if (t == CONF_ASSIGN)
 		value = next_token(s);
-	*spoilt = s->spoilt;
+	*failed = s->failed;
 	if (t == CONF_OPEN && child != CONF_ROOT) {
 		scan_block(s, child, s->lex.start_line);
 		return;
@@ -181,7 +181,7 @@ static void scan_rest(struct conf_scan *s, enum conf_block child, bool *spoilt)
 		skip_braces(s, s->lex.start_line);
 	else if (value != CONF_WORD)
 		stop_scan(s, 0);
-	*spoilt = s->spoilt;
+	*failed = s->failed;
 }
 
 /* A statement whose name has been read. */
@@ -190,13 +190,13 @@ static void scan_statement(struct conf_scan *s, enum conf_block b)
 	char name[64], *start = s->lex.start;
 	const int line = s->lex.start_line;
 	enum conf_block child;
-	bool known, spoilt, was_stopped = s->stopped;
+	bool known, failed, was_stopped = s->stopped;
 
 	snprintf(name, sizeof(name), "%.*s", (int)(s->lex.at - start), start);
 	child = conf_block_child(b, name);
 	known = child != CONF_ROOT || conf_key_find(b, name) >= 0 || conf_alias_find(b, name);
 	s->statement = start;
-	scan_rest(s, child, &spoilt);
+	scan_rest(s, child, &failed);
 	if (s->stopped && !was_stopped && !known && !s->cut) {
 		/* libconfuse would report this name too. */
 		s->cut = start;
@@ -204,7 +204,7 @@ static void scan_statement(struct conf_scan *s, enum conf_block b)
 	} else if (!known && !s->stopped) {
 		report_unknown(s, b, name, line);
 	}
-	if (!s->stopped && (!known || spoilt))
+	if (!s->stopped && (!known || failed))
 		conf_blank(start, s->lex.at);
 }
 
@@ -213,7 +213,7 @@ static void scan_block(struct conf_scan *s, enum conf_block b, int opened)
 	while (!s->stopped) {
 		enum conf_token t;
 
-		s->spoilt = false;
+		s->failed = false;
 		t = next_token(s);
 		if (t == CONF_WORD) {
 			scan_statement(s, b);
@@ -270,7 +270,7 @@ static bool scan_include(struct conf_scan *s)
 		return false;
 	}
 	conf_blank(s->statement, s->lex.at);
-	return !s->spoilt;
+	return !s->failed;
 }
 
 void conf_scan_begin(struct conf_scan *s, struct conf_parse *p, char *text, int shift)
@@ -283,7 +283,7 @@ bool conf_scan_run(struct conf_scan *s)
 	while (!s->stopped) {
 		enum conf_token t;
 
-		s->spoilt = false;
+		s->failed = false;
 		t = next_token(s);
 		if (t == CONF_END && !s->unclosed)
 			return false;

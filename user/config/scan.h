@@ -32,7 +32,7 @@ struct conf_scan {
 	unsigned word_cnt;
 
 	/* private */
-	bool spoilt;     /* the statement has a variable that is not set */
+	bool failed;     /* the statement has a variable that is not set */
 	bool unclosed;   /* the end of the file has cut off a quoted text */
 	char *statement; /* begin of the innermost statement */
 	struct {
