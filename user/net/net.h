@@ -198,6 +198,7 @@ static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_
 					const struct sl_net_path *path)
 {
 	const uint8_t *l2 = sl_frame_base(n->umem, f) + f->l2_off;
+	const uint8_t *known = (const uint8_t *)path + offsetof(struct sl_net_path, local_mac);
 	uint64_t mac, known_mac;
 	uint32_t mac_end, known_end;
 
@@ -206,9 +207,8 @@ static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_
 		       "both MACs lie as in an Ethernet header");
 	memcpy(&mac, l2, sizeof(mac));
 	memcpy(&mac_end, l2 + sizeof(mac), sizeof(mac_end));
-	memcpy(&known_mac, path->local_mac, sizeof(known_mac));
-	memcpy(&known_end, (const uint8_t *)path + offsetof(struct sl_net_path, mac) + 2,
-	       sizeof(known_end));
+	memcpy(&known_mac, known, sizeof(known_mac));
+	memcpy(&known_end, known + sizeof(known_mac), sizeof(known_end));
 	if (sl_likely(!((mac ^ known_mac) | (mac_end ^ known_end) | (f->port ^ path->port) |
 			(unsigned)(f->l3_off - f->l2_off - 14 - 4 * path->vlan_cnt))))
 		return !path->vlan_cnt || sl_net_same_tags(l2, path);

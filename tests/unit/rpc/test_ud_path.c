@@ -372,9 +372,11 @@ TEST(a_listener_watches_its_port_behind_the_first_connection)
 
 	count_watches();
 	t = dialled();
-	ck_assert_uint_eq(watched, 1); /* the dialler's */
-	ck_assert_uint_lt(next_ns(), sl_now_ns() + 100 * SL_NS_PER_MS);
-	ck_assert_ptr_null(listener->ops->accept(listener, next_ns()));
+	ck_assert_uint_ge(watched, 1); /* the dialer's; on a slow machine the listener's, too */
+	if (watched == 1) {
+		ck_assert_uint_lt(next_ns(), sl_now_ns() + 100 * SL_NS_PER_MS);
+		ck_assert_ptr_null(listener->ops->accept(listener, next_ns()));
+	}
 	ck_assert_uint_eq(watched, 2);
 	both.gateway = t;
 	ck_assert_int_eq(t->ops->attach(t, &both), 0);
