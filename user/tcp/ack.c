@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acceptable acknowledgements: what has arrived, round-trip time, permission to send. */
+/* Acceptable acknowledgements. */
 #include "tcp/internal.h"
 
-/* Takes an RTT sample of a frame that arrived; none from retransmissions (Karn). */
+/* Karn: no RTT sample from retransmissions. */
 static void sample_frame(struct sl_tcp_conn *c, const struct sl_frame *f, struct sl_tcp_acked *a)
 {
 	uint32_t rtt;
@@ -69,8 +69,8 @@ static void update_rtt(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, stru
 }
 
 /*
- * Defers the scan, because the address has used its share of the turn. The timer soon looks for
- * losses, and the next acknowledgement repeats the blocks.
+ * Defers the scan beyond the address's share of the turn. The timer soon looks for losses, and the
+ * next acknowledgement repeats the blocks.
  */
 static void put_off(struct sl_tcp_conn *c, struct sl_tcp_acked *a)
 {
@@ -80,10 +80,7 @@ static void put_off(struct sl_tcp_conn *c, struct sl_tcp_acked *a)
 		sl_tcp_set_rtx(c, SL_RTX_REORDER, SL_NS_PER_MS);
 }
 
-/*
- * Processes an acknowledgement between snd_una and snd_nxt. Makes no upcalls: the caller reports to
- * the application when the state is consistent.
- */
+/* Makes no upcalls: the caller reports to the application when the state is consistent. */
 void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed)
 {
 	struct sl_tcp *t = c->tcp;
@@ -142,7 +139,7 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		sl_tcp_dirty(c);
 }
 
-/* Reports room of at least a third of the limit. Returns false if the connection is gone. */
+/* Reports room from a third of the limit. Returns false if the connection is gone. */
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -150,7 +147,7 @@ bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 	if (!(c->flags & SL_TCPF_WANT_WRITE))
 		return true;
 	if (sl_tcp_send_room(c) < sl_tcp_send_most(c) / 3) {
-		/* Frames are short, and no acknowledgement will trigger another call. */
+		/* No acknowledgement will trigger another call. */
 		if (c->snd_una == c->snd_end && c->rtx_kind == SL_RTX_NONE)
 			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 		return true;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections per address (IPv4) or network (IPv6 /64), counted from the end of the handshake,
- * because a SYN does not prove its source. Counters are in an open-addressing table with a keyed
- * hash, at most half full. Two addresses with equal 64-bit hashes share a counter, which no peer
- * can cause without the key.
+ * because a SYN does not prove its source. Open addressing with a keyed hash, at most half full.
+ * Equal 64-bit hashes share a counter, which no peer can cause without the key.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +42,6 @@ static uint64_t addr_hash(const struct sl_tcp *t, const struct sl_net_path *path
 	return hash ? hash : 1;
 }
 
-/* Returns the slot of the address, or the empty slot for it. */
 static uint32_t find_slot(const struct sl_tcp *t, uint64_t hash)
 {
 	uint32_t i = (uint32_t)hash & t->addr_mask;
@@ -94,7 +92,7 @@ void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path)
 	hole = find_slot(t, addr_hash(t, path));
 	if (!t->addrs[hole].hash || --t->addrs[hole].cnt)
 		return;
-	/* Deletion moves later entries back: without tombstones, probe sequences stay short. */
+	/* Deletion without tombstones: later entries move back. */
 	for (uint32_t i = (hole + 1) & t->addr_mask; t->addrs[i].hash; i = (i + 1) & t->addr_mask) {
 		uint32_t home = (uint32_t)t->addrs[i].hash & t->addr_mask;
 

@@ -3,7 +3,7 @@
 #include "tcp/internal.h"
 
 enum {
-	/* bits of nanoseconds: units of 17 ms, so 16 bits wrap after 18 minutes */
+	/* units of 17 ms: 16 bits wrap after 18 minutes */
 	CHALLENGE_SHIFT = 24,
 	CHALLENGE_GAP = 30, /* half a second, as Linux's tcp_invalid_ratelimit */
 	RSTS_PER_SEC = 500, /* plus a random number below the same */
@@ -30,9 +30,9 @@ bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at)
 }
 
 /*
- * Counters per second and address, not global. Otherwise an attacker that spoofs a victim's
- * segments could see from its own RSTs whether the victim's segments were answered. The hash
- * changes every second, and so does the random limit.
+ * Counters per second and address. With global ones an attacker that spoofs a victim's segments
+ * could see from its own RSTs whether these were answered. The hash changes every second, and so
+ * does the random limit.
  */
 static uint16_t *counter_of(struct sl_tcp *t, const struct sl_net_path *path)
 {

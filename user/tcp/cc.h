@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interface of congestion control: growth of cwnd, and its reduction after a loss. Recovery (loss
- * detection, PRR) is common to all and in recovery.c.
+ * Interface of congestion control: growth of cwnd, and its reduction after a loss. Recovery is
+ * common to all (recovery.c).
  */
 #ifndef SL_TCP_CC_H
 #define SL_TCP_CC_H
@@ -12,10 +12,7 @@ struct sl_tcp_conn;
 
 struct sl_tcp_cc_ops {
 	const char *name;
-	/*
-	 * Called when the connection is established, and when slow start begins again after a
-	 * time-out.
-	 */
+	/* Called when the connection is established, and when slow start begins again. */
 	void (*start)(struct sl_tcp_conn *c);
 	/* Called for bytes acknowledged outside fast recovery while cwnd was the limit. */
 	void (*acked)(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
@@ -32,7 +29,7 @@ extern const struct sl_tcp_cc_ops sl_tcp_cc_newreno;
 void sl_tcp_slow_start_begin(struct sl_tcp_conn *c);
 /*
  * Grows cwnd in slow start. Returns the bytes left for congestion avoidance, which then owns the
- * union conn.cc. The union is zero if slow start has just ended.
+ * union conn.cc.
  */
 uint32_t sl_tcp_slow_start_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
 /* Ends slow start; the union is zero. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUBIC, RFC 9438. Windows are in segments, times in seconds, as in the RFC's formulas. */
+/* CUBIC, RFC 9438. Windows in segments, times in seconds. */
 #include <math.h>
 #include "tcp/internal.h"
 
@@ -12,7 +12,7 @@ static float segments(const struct sl_tcp_conn *c, uint32_t bytes)
 	return (float)bytes / (float)c->mss;
 }
 
-/* RFC 9438 4.2: the curve starts at the current window and has its plateau at w_max. */
+/* RFC 9438 4.2: the plateau of the curve is at w_max. */
 static void begin_epoch(struct sl_tcp_conn *c)
 {
 	struct sl_tcp_cubic *q = &c->cc.cubic;
@@ -48,7 +48,7 @@ static void cubic_acked(struct sl_tcp_conn *c, uint32_t acked_bytes, uint32_t rt
 	if (!q->epoch_us)
 		begin_epoch(c);
 	t = (float)(now_us(c->tcp) - q->epoch_us) * 1e-6f;
-	/* RFC 9438 4.3: window of Reno, the lower bound of CUBIC. */
+	/* RFC 9438 4.3: window of Reno, the lower bound. */
 	alpha = q->w_est >= q->cwnd_prior ? 1.0f : cubic_alpha;
 	q->w_est += alpha * acked / cwnd;
 	if (window_at(c, t) < q->w_est) {
@@ -60,7 +60,6 @@ static void cubic_acked(struct sl_tcp_conn *c, uint32_t acked_bytes, uint32_t rt
 		if (target > cwnd)
 			cwnd += (target - cwnd) / cwnd * acked;
 	}
-	/* Rounds to bytes. */
 	cwnd *= (float)c->mss;
 	if (cwnd < (float)(UINT32_MAX / 4))
 		c->cwnd = (uint32_t)(cwnd + 0.5f);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NewReno: RFC 5681 with appropriate byte counting, RFC 3465. Also slow start for both algorithms.
- */
+/* NewReno: RFC 5681 with appropriate byte counting, RFC 3465. Slow start for all algorithms. */
 #include "tcp/internal.h"
 
 enum {
@@ -22,7 +20,7 @@ void sl_tcp_slow_start_begin(struct sl_tcp_conn *c)
 	};
 }
 
-/* RFC 9406 4.2: detects that the smallest RTT of the round exceeds that of the last one. */
+/* RFC 9406 4.2: the smallest RTT of the round exceeds that of the last one. */
 static void sample_round(struct sl_tcp_hystart *h, uint32_t rtt_us)
 {
 	uint32_t eta = h->last_min_us / 8;
@@ -51,7 +49,7 @@ void sl_tcp_slow_start_end(struct sl_tcp_conn *c)
 	memset(&c->cc, 0, sizeof(c->cc));
 }
 
-/* Grows cwnd. Returns the bytes left when ssthresh is reached. */
+/* Returns the bytes left when ssthresh is reached. */
 static uint32_t grow(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
 {
 	struct sl_tcp_hystart *h = &c->cc.hystart;
@@ -94,7 +92,7 @@ static void newreno_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us
 	acked = sl_tcp_slow_start_acked(c, acked, rtt_us);
 	if (!acked)
 		return;
-	c->cc.prr.delivered += acked; /* bytes towards the next segment */
+	c->cc.prr.delivered += acked;
 	while (c->cc.prr.delivered >= c->cwnd) {
 		c->cc.prr.delivered -= c->cwnd;
 		c->cwnd += c->mss;

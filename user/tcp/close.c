@@ -9,7 +9,7 @@ bool sl_tcp_try_finish(struct sl_tcp_conn *c)
 	if (!sent || !(c->flags & SL_TCPF_FIN_RCVD))
 		return true;
 	if (c->rxq_head && !(c->flags & SL_TCPF_DISCARD))
-		return true; /* the application has not read everything */
+		return true; /* unread bytes */
 	if (c->state == SL_TCPS_LAST_ACK)
 		sl_tcp_conn_gone(c, SL_TCP_CLOSED);
 	else

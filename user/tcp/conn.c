@@ -64,7 +64,6 @@ void sl_tcp_left_half_open(struct sl_tcp_conn *c)
 		c->tcp->half_open--;
 }
 
-/* Returns our MSS: payload that fits the frames and the path, without options. */
 uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path)
 {
 	uint32_t ip_len = path->family == 4 ? 20 : 40;
@@ -115,8 +114,8 @@ void sl_tcp_purge_rx(struct sl_tcp_conn *c)
 }
 
 /*
- * The structure stays readable until the next entry from outside. So a caller up the stack sees
- * CLOSED, not another connection. sl_tcp_output() frees a dirty one.
+ * The structure stays readable until the next entry from outside: callers up the stack see CLOSED,
+ * not another connection. sl_tcp_output() frees a dirty one.
  */
 void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP connection: five cache lines. Together with its table entries and the application's 128
- * bytes it stays within 512 bytes (asserted in core/client.h). Only the worker that owns it
- * accesses it.
+ * A TCP connection: five cache lines. With table entries and the application's 128 bytes it stays
+ * within 512 bytes (asserted in core/client.h). Only its worker accesses it.
  *
  *   snd_una          snd_nxt           snd_end        frames of the send queue, linked by next:
  *      |  in flight     |   not yet sent  |             txq_head ... txq_send ... txq_tail
@@ -10,8 +9,7 @@
  *   rcv_nxt                    rcv_adv                rxq: in order, not yet consumed
  *      |   advertised window      |                   ooo: out of order, sorted, without overlap
  *
- * Frames are linked by index + 1 (0: none), which halves the size of the queue heads. Deadlines are
- * in ticks of 2^16 ns modulo 2^32 (0: none). One timer runs for the earliest deadline.
+ * Links are index + 1 (0: none). Deadlines are in ticks of 2^16 ns modulo 2^32 (0: none).
  */
 #ifndef SL_TCP_CONN_H
 #define SL_TCP_CONN_H
@@ -41,35 +39,35 @@ enum sl_tcp_conn_flags {
 	SL_TCPF_TS = 1 << 0,   /* both sent timestamps in their SYN */
 	SL_TCPF_SACK = 1 << 1, /* both sent SACK-permitted */
 	SL_TCPF_ACTIVE = 1 << 2,
-	SL_TCPF_TOLD = 1 << 3, /* known to the application, so `closed` follows */
+	SL_TCPF_TOLD = 1 << 3, /* the application knows it: `closed` follows */
 	SL_TCPF_DIRTY = 1 << 4,
 	SL_TCPF_SYN_NOW = 1 << 5,
 	SL_TCPF_ACK_NOW = 1 << 6,
 	SL_TCPF_ACK_DELAY = 1 << 7,
-	SL_TCPF_FIN_WANTED = 1 << 8, /* the application has closed its half */
+	SL_TCPF_FIN_WANTED = 1 << 8,
 	SL_TCPF_FIN_QUEUED = 1 << 9, /* the FIN is in the send queue */
 	SL_TCPF_FIN_RCVD = 1 << 10,
 	SL_TCPF_FIN_TOLD = 1 << 11,
 	SL_TCPF_DISCARD = 1 << 12, /* sl_tcp_close(): bytes are acknowledged and dropped */
 	SL_TCPF_WANT_WRITE = 1 << 13,
 	SL_TCPF_IN_DATA = 1 << 14, /* `data` is running */
-	SL_TCPF_RESUME = 1 << 15,  /* sl_tcp_resume() was called within it */
+	SL_TCPF_RESUME = 1 << 15,  /* sl_tcp_resume() called within it */
 	SL_TCPF_CWND_LIMITED = 1 << 16,
 	SL_TCPF_RACK = 1 << 17,    /* rack_* are valid */
-	SL_TCPF_REORDER = 1 << 18, /* reordering was seen, RFC 8985 6.2 */
+	SL_TCPF_REORDER = 1 << 18, /* reordering seen, RFC 8985 6.2 */
 	SL_TCPF_TLP_OUT = 1 << 19,
 	SL_TCPF_TLP_RETX = 1 << 20, /* the probe was a retransmission */
-	SL_TCPF_DSACK = 1 << 21,    /* dsack_* belong in the next acknowledgement */
+	SL_TCPF_DSACK = 1 << 21,    /* dsack_* go into the next acknowledgement */
 	SL_TCPF_UNDO = 1 << 22,     /* undo_* are valid */
-	SL_TCPF_COUNTED = 1 << 23,  /* counted in the limit of its address */
+	SL_TCPF_COUNTED = 1 << 23,
 	SL_TCPF_PROBE_NOW = 1 << 24,
-	SL_TCPF_SLOW_START_OVER = 1 << 25, /* slow start is over; cc holds `cubic` */
+	SL_TCPF_SLOW_START_OVER = 1 << 25, /* cc holds `cubic` */
 	SL_TCPF_WSCALE = 1 << 26,          /* both sent a window scale */
 	SL_TCPF_NARROW = 1 << 27,          /* sl_tcp_narrow */
-	SL_TCPF_TLP_NOW = 1 << 28,         /* the next output begins with a probe */
+	SL_TCPF_TLP_NOW = 1 << 28,         /* output begins with a probe */
 };
 
-/* Purpose of the retransmission timer; only one can be due at a time. */
+/* Purpose of the retransmission timer. */
 enum sl_tcp_rtx {
 	SL_RTX_NONE,
 	SL_RTX_RTO,
@@ -81,17 +79,16 @@ enum sl_tcp_rtx {
 
 enum sl_tcp_recovery {
 	SL_RECOVERY_OPEN,
-	SL_RECOVERY_DISORDER, /* duplicate or selective acknowledgements, nothing lost yet */
+	SL_RECOVERY_DISORDER, /* nothing lost yet */
 	SL_RECOVERY_FAST,     /* RFC 6675, 6937 */
 	SL_RECOVERY_LOSS,     /* after a timeout */
 };
 
-/* Flags of frames in the send queue. */
 enum sl_tcp_frame_flags {
 	SL_TXF_FIN = 1,
 	SL_TXF_SACKED = 2,
 	SL_TXF_LOST = 4,
-	SL_TXF_RETX = 8, /* retransmitted, and the copy is not known to be lost */
+	SL_TXF_RETX = 8, /* retransmitted; the copy is not known to be lost */
 };
 
 /* Proportional rate reduction, RFC 6937. */
@@ -108,7 +105,7 @@ struct sl_tcp_hystart {
 	uint32_t cur_min_us;
 	uint32_t css_base_us;
 	uint8_t samples;
-	uint8_t css_rounds; /* 0: not in conservative slow start */
+	uint8_t css_rounds; /* 0: no conservative slow start */
 };
 
 /* RFC 9438; windows in segments. */
@@ -120,7 +117,7 @@ struct sl_tcp_cubic {
 };
 
 struct sl_tcp_conn {
-	/* Read for each received segment. */
+	/* For each received segment. */
 	uint32_t rcv_nxt;
 	uint32_t rcv_adv; /* advertised right edge */
 	uint32_t snd_una;
@@ -140,7 +137,7 @@ struct sl_tcp_conn {
 	uint32_t dirty_next; /* index + 1 of a connection; also links freed ones */
 	void *handle;
 
-	/* Used for each sent segment and each acknowledgement. */
+	/* For each sent segment and acknowledgement. */
 	uint32_t txq_head;
 	uint32_t txq_tail;
 	uint32_t txq_send; /* first frame never sent */
@@ -160,13 +157,13 @@ struct sl_tcp_conn {
 	uint8_t backoff;
 	struct sl_tcp *tcp;
 
-	/* Timers and rarely used members. */
+	/* Rarely used. */
 	struct sl_timer timer;
 	uint32_t idle_at;
 	uint32_t rxq_head;
 	union {
 		uint32_t rxq_tail;
-		/* SL_TCPF_DISCARD, without a queue: bytes beyond this end the connection */
+		/* SL_TCPF_DISCARD: bytes beyond this end the connection */
 		uint32_t discard_end;
 	};
 	uint32_t progress_at; /* tick of the last progress of unacknowledged data */
@@ -174,7 +171,7 @@ struct sl_tcp_conn {
 	uint32_t ts_off;
 	uint32_t ooo_recent;    /* start of the most recent out-of-order segment */
 	uint32_t fack;          /* end of the highest segment known to have arrived */
-	uint16_t challenged_at; /* time of the last challenge ACK, see sl_tcp_may_challenge */
+	uint16_t challenged_at; /* see sl_tcp_may_challenge */
 	union {
 		uint8_t dupacks;
 		uint8_t in_vain; /* with SACK: see sl_tcp_may_walk */
@@ -205,7 +202,6 @@ struct sl_tcp_conn {
 	uint32_t dsack_seq;
 	uint32_t undo_cwnd;
 
-	/* Headers and lookup of the connection. */
 	struct sl_net_path path;
 	uint16_t local_port_be;
 	uint16_t remote_port_be;

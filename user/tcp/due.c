@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pending work of connections: in the next sl_tcp_output(), or at a deadline. One timer is set to
- * the earliest deadline. It is only moved to earlier times. If a deadline was postponed, as by each
- * acknowledgement, the timer finds it not due.
+ * Pending work of connections: in the next sl_tcp_output(), or at a deadline. The timer is only
+ * moved to earlier times; if the deadline was postponed, it finds nothing due.
  */
 #include "tcp/internal.h"
 

@@ -4,7 +4,7 @@
 #include "wire/ip6.h"
 
 enum {
-	/* Practical minimum of path MTUs; a forged error cannot reduce the MSS further. */
+	/* Practical minimum; a forged error cannot reduce the MSS further. */
 	MIN_MTU4 = 552,
 	MIN_MTU6 = 1280,
 };
@@ -40,10 +40,7 @@ bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 	if (mtu - hdr >= old)
 		return false;
 	c->mss = (uint16_t)(mtu - hdr);
-	/*
-	 * RFC 1191 6.5, RFC 8201: retransmits too large segments at once, without congestion
-	 * response.
-	 */
+	/* RFC 1191 6.5, RFC 8201: retransmits too large segments without congestion response. */
 	for (struct sl_frame *f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send;
 	     f = f->next) {
 		if (f->payload_len > c->mss && !(f->flags & SL_TXF_SACKED))

@@ -30,17 +30,17 @@ enum {
 	SL_TCP_TICK_SHIFT = 16,
 	SL_TCP_INIT_SEGS = 10, /* RFC 6928 */
 	SL_TCP_DUP_THRESH = 3,
-	/* Every host accepts 576 bytes (RFC 791 3.1). A smaller MSS only wastes our time. */
+	/* Every host accepts 576 bytes (RFC 791 3.1). */
 	SL_TCP_MIN_MSS = 536,
 	SL_TCP_DEFAULT_MSS4 = 536, /* RFC 9293 3.7.1 */
 	SL_TCP_DEFAULT_MSS6 = 1220,
 	SL_TCP_TIMER_BURST = 256,
-	/* Limits of work per turn: share.c. */
+	/* Limits per turn: share.c. */
 	SL_TCP_CONN_SEGS = 32,       /* segments of a connection before others */
-	SL_TCP_ADDR_SEGS = 128,      /* segments of all connections of one address */
-	SL_TCP_LATER_SEGS = 256,     /* segments of all connections beyond their share */
-	SL_TCP_ADDR_WALKS = 16384,   /* sent frames compared with SACK blocks of one address */
-	SL_TCP_TW_BASE = 0x40000000, /* flow-table values from here on are TIME-WAIT entries */
+	SL_TCP_ADDR_SEGS = 128,      /* segments of one address */
+	SL_TCP_LATER_SEGS = 256,     /* segments of connections beyond their share */
+	SL_TCP_ADDR_WALKS = 16384,   /* frames compared with SACK blocks of one address */
+	SL_TCP_TW_BASE = 0x40000000, /* from here on TIME-WAIT entries */
 };
 
 #define SL_TCP_RTO_INIT_US   UINT32_C(1000000)
@@ -55,7 +55,7 @@ enum {
 #define SL_TCP_PAWS_IDLE_TICK                                                                      \
 	((uint32_t)(UINT64_C(24) * 86400 * SL_NS_PER_SEC >> SL_TCP_TICK_SHIFT))
 
-/* Segment parsed by input.c; `opts` is set for the slow path only. */
+/* Parsed by input.c; `opts`: slow path only. */
 struct sl_tcp_seg {
 	struct sl_frame *f; /* data and len are the payload */
 	uint32_t seq;
@@ -66,37 +66,34 @@ struct sl_tcp_seg {
 	uint16_t wnd;
 	uint8_t flags;
 	bool has_ts;
-	bool plain; /* no options, or timestamps alone in their usual layout */
+	bool plain; /* no options, or only timestamps in the usual layout */
 	const uint8_t *opt;
 	size_t opt_len;
 	struct sl_tcp_opts opts;
 };
 
-/* Contents of an acknowledgement, passed from ack.c to recovery.c and congestion control. */
 struct sl_tcp_acked {
 	uint32_t acked;  /* bytes by which snd_una advanced */
 	uint32_t sacked; /* bytes newly selectively acknowledged */
-	uint32_t rtt_us; /* sample of the most recently sent segment that arrived; 0: none */
-	/* sample of the oldest one, which includes delays of the receiver; 0: none */
+	uint32_t rtt_us; /* sample of the most recently sent segment; 0: none */
+	/* sample of the oldest, includes delays of the receiver; 0: none */
 	uint32_t first_us;
 	uint32_t prior_flight;
 	bool whole;
 	bool dsack;
-	bool retx_acked; /* a retransmitted segment was acknowledged */
-	bool put_off;    /* no scan, because the address has used its share of the turn */
+	bool retx_acked;
+	bool put_off; /* no scan: the address has used its share of the turn */
 };
 
 struct sl_tcp_tw;
 struct sl_tcp_addr_slot;
 
-/* Connections linked by dirty_next; index + 1, 0: none. */
 struct sl_tcp_queue {
 	uint32_t head, tail;
 };
 
-/* Work caused by an address in a turn. */
 struct sl_tcp_share {
-	uint32_t turn; /* turn that the counters belong to */
+	uint32_t turn; /* of the counters */
 	uint32_t segs;
 	uint32_t walks;
 };
@@ -121,12 +118,12 @@ struct sl_tcp {
 	struct sl_flow_table flows;
 	struct sl_wheel wheel;
 	struct sl_tcp_queue dirty;
-	/* connections that have used their share and have more to send */
+	/* beyond their share, with more to send */
 	struct sl_tcp_queue later;
-	uint32_t segs_left; /* segments that the current connection may send */
+	uint32_t segs_left; /* of the current connection */
 	uint32_t dead_head;
 	uint32_t ooo_total;
-	uint32_t ooo_first, ooo_last; /* list of connections with out-of-order frames, index + 1 */
+	uint32_t ooo_first, ooo_last; /* connections with out-of-order frames, index + 1 */
 	uint32_t half_open;
 	uint32_t conn_cnt;
 	uint8_t rcv_wscale;
@@ -142,7 +139,7 @@ struct sl_tcp {
 	uint32_t addr_mask;
 	struct sl_tcp_rst_budget rsts;
 	uint64_t share_key;
-	uint32_t turn; /* number of calls of sl_tcp_output() */
+	uint32_t turn; /* calls of sl_tcp_output() */
 	struct sl_tcp_share shares[1 << SL_TCP_SHARE_BITS];
 	uint64_t walked; /* frames compared with acknowledgements */
 	struct sl_tcp_stats stats;
@@ -163,7 +160,7 @@ static inline uint32_t now_tick(const struct sl_tcp *t)
 	return (uint32_t)(t->net->now_ns >> SL_TCP_TICK_SHIFT);
 }
 
-/* Converts a delay to a deadline: never 0, and never before the time asked for. */
+/* Converts a delay to a deadline: never 0, never early. */
 static inline uint32_t tick_after(const struct sl_tcp *t, uint64_t delay_ns)
 {
 	uint64_t max_ns = (uint64_t)INT32_MAX << SL_TCP_TICK_SHIFT;
@@ -189,7 +186,7 @@ static inline uint32_t ts_clock(const struct sl_tcp *t, uint32_t off)
 	return (uint32_t)(t->net->now_ns / SL_NS_PER_MS) + off;
 }
 
-/* Returns the window of a SYN, which cannot be scaled. */
+/* A window in a SYN is not scaled. */
 static inline uint16_t sl_tcp_syn_window(const struct sl_tcp *t)
 {
 	return (uint16_t)(t->cfg.rcv_buf < SL_TCP_NARROW ? t->cfg.rcv_buf : SL_TCP_NARROW);
@@ -215,7 +212,7 @@ static inline uint32_t conn_link(const struct sl_tcp_conn *c)
 	return sl_mempool_index(&c->tcp->conns, c) + 1;
 }
 
-/* Returns the sequence space of a frame of the send queue. */
+/* Returns the sequence space of a frame. */
 static inline uint32_t txf_len(const struct sl_frame *f)
 {
 	return f->payload_len + (uint32_t)(f->flags & SL_TXF_FIN);
@@ -245,7 +242,7 @@ static inline bool has_dupacks(const struct sl_tcp_conn *c)
 	return !(c->flags & SL_TCPF_SACK) && c->dupacks;
 }
 
-/* Reports `frames` more or fewer to the application. Ignored before it knows the connection. */
+/* Reports `frames` more or fewer to the application, once it knows the connection. */
 static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t frames)
 {
 	const struct sl_tcp_ops *ops = &c->tcp->ops;
@@ -265,9 +262,9 @@ static inline bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, stru
 	return true;
 }
 
-/* due.c. Queues a connection for the next sl_tcp_output(), or sets deadlines. */
+/* due.c. Queues for the next sl_tcp_output(), or sets deadlines. */
 void sl_tcp_dirty(struct sl_tcp_conn *c);
-/* Queues a connection behind those that already wait in sl_tcp_output(). */
+/* Queues behind those that wait already. */
 void sl_tcp_later(struct sl_tcp_conn *c);
 struct sl_tcp_conn *sl_tcp_queue_pop(struct sl_tcp *t, struct sl_tcp_queue *q);
 void sl_tcp_arm(struct sl_tcp_conn *c);
@@ -293,7 +290,7 @@ void sl_tcp_left_half_open(struct sl_tcp_conn *c);
 uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path);
 void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss);
 
-/* input.c. Handles a packet from net; takes the frame. */
+/* input.c. Handles a packet; takes the frame. */
 void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
 bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key);
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
@@ -302,33 +299,25 @@ void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
-/*
- * listen.c. Handles a segment without a connection. `isn`: initial sequence number, or NULL. Takes
- * the frame.
- */
+/* listen.c. Handles a segment without a connection; takes the frame. `isn`: initial sequence number, or NULL. */
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
 		   const uint32_t *isn);
 
-/*
- * open.c. Establishes a connection. Returns false if it is gone, e.g. refused by the application.
- */
+/* open.c. Returns false if the connection is gone, e.g. refused by the application. */
 bool sl_tcp_establish(struct sl_tcp_conn *c);
 /* open.c. Applies the options of the peer's SYN. */
 void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg);
 
-/*
- * rx_data.c. Delivers in-order payload; takes the frame. Returns false if the connection is gone.
- */
+/* rx_data.c. Delivers in-order payload; takes the frame. Returns false if gone. */
 bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f);
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c);
 
-/* close.c. Ends a connection whose halves are both closed. Returns false if it is gone. */
+/* close.c. Ends a connection whose halves are both closed. Returns false if gone. */
 bool sl_tcp_try_finish(struct sl_tcp_conn *c);
 
 void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin);
 /*
- * ooo.c. Removes the frame that is next in order, without bytes already received, possibly empty.
- * Returns NULL if there is none.
+ * ooo.c. Removes the frame that is next in order, without known bytes (may be empty); NULL: none.
  */
 struct sl_frame *sl_tcp_ooo_next(struct sl_tcp_conn *c, bool *fin);
 void sl_tcp_ooo_purge(struct sl_tcp_conn *c);
@@ -339,9 +328,8 @@ bool sl_tcp_tell_writable(struct sl_tcp_conn *c);
 
 /*
  * recovery.c. Returns true if an acknowledgement that frees no frame is worth a scan of the send
- * queue. Scans that find something are bounded by the frames sent. Others are not: beyond 128 of
- * them, only one in 64 is made. sl_tcp_walked() decreases the count by four for each successful
- * scan.
+ * queue. Beyond 128 scans that found nothing, only one in 64 is made. sl_tcp_walked(): a successful
+ * scan takes four off the count.
  */
 bool sl_tcp_may_walk(struct sl_tcp_conn *c);
 void sl_tcp_walked(struct sl_tcp_conn *c, const struct sl_tcp_acked *a);
@@ -373,10 +361,10 @@ struct sl_tcp_bare {
 	const struct sl_tcp_opts *opts; /* NULL: none */
 	bool unanswered;                /* send a copy by the kernel */
 };
-/* tx.c. Sends a segment without payload now. Returns false without a frame or room in the ring. */
+/* tx.c. Sends a segment without payload now. Returns false without a frame or ring space. */
 bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b);
 SL_COLD void sl_tcp_send_rst(struct sl_tcp_conn *c);
-/* Answers a segment without a connection by RST (RFC 9293 3.10.7.1). The caller keeps the frame. */
+/* Answers by RST (RFC 9293 3.10.7.1). The caller keeps the frame. */
 void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
 		       uint16_t local_port_be, uint16_t remote_port_be);
 bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f);
@@ -385,9 +373,9 @@ uint16_t sl_tcp_select_window(struct sl_tcp_conn *c);
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c);
 
 /*
- * answer_limit.c. Returns true if a connection may send a challenge ACK: one per half second, whose
- * time is in *at. The limit is not shared between connections, so that it is no side channel (RFC
- * 5961 7, CVE-2016-5696).
+ * answer_limit.c. Returns true if a challenge ACK may be sent: one per half second; *at: the last.
+ * The limit is not shared between connections, so that it is no side channel (RFC 5961 7,
+ * CVE-2016-5696).
  */
 bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at);
 uint16_t sl_tcp_never_challenged(const struct sl_tcp *t);
@@ -404,9 +392,8 @@ int sl_tcp_tw_init(struct sl_tcp *t);
 void sl_tcp_tw_fini(struct sl_tcp *t);
 void sl_tcp_tw_enter(struct sl_tcp_conn *c);
 /*
- * timewait.c. Handles a segment for a TIME-WAIT entry and takes the frame. Returns true for the SYN
- * of a new connection with initial sequence number *isn: the entry is freed and the frame not
- * taken.
+ * timewait.c. Handles a segment for a TIME-WAIT entry; takes the frame. Returns true for the SYN of
+ * a new connection with initial sequence number *isn: the entry is freed and the frame not taken.
  */
 bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, uint32_t *isn);
 void sl_tcp_tw_expire(struct sl_tcp *t);
@@ -419,12 +406,12 @@ uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key)
 void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 			const struct sl_net_path *path, const struct sl_flow_key *key);
 /*
- * syncookie.c. Restores the options of the SYN in seg->opts. Returns false if not a valid cookie.
+ * syncookie.c. Restores the options of the SYN in seg->opts. Returns false without a valid cookie.
  */
 bool sl_tcp_cookie_check(const struct sl_tcp *t, struct sl_tcp_seg *seg,
 			 const struct sl_flow_key *key);
 
-/* Returns the unit of all address limits: an IPv4 address or an IPv6 /64. */
+/* Unit of all address limits: an IPv4 address or an IPv6 /64. */
 static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
 {
 	return path->family == 4 ? sl_get_be32(path->remote) : sl_get_be64(path->remote);
@@ -432,14 +419,14 @@ static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
 
 int sl_tcp_addr_init(struct sl_tcp *t);
 void sl_tcp_addr_fini(struct sl_tcp *t);
-/* addr_limit.c. Returns true if the address is at its limit of connections. */
+/* addr_limit.c. Returns true if the address is at its limit. */
 bool sl_tcp_addr_full(const struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
 /* Counts a connection, until sl_tcp_addr_dec(). Returns false at the limit. */
 bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
 void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path);
 
 /* icmp.c */
-/* Lowers the segment size to an MTU; sends larger segments again. Returns false if it was lower. */
+/* Lowers the MSS; sends larger segments again. Returns false if it was lower. */
 bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu);
 void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 		       bool hard);

@@ -8,7 +8,7 @@ uint32_t sl_tcp_isn(const struct sl_tcp *t, const struct sl_flow_key *key)
 	return (uint32_t)(now_ns(t) >> 12) + (uint32_t)sl_siphash24(&t->isn_key, key, sizeof(*key));
 }
 
-/* Per pair of addresses, so that timestamps are monotonic for successive connections of a peer. */
+/* Per pair of addresses: monotonic for successive connections. */
 uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key)
 {
 	return (uint32_t)sl_siphash24(&t->ts_key, key, offsetof(struct sl_flow_key, local_port_be));

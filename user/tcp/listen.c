@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments without a connection: LISTEN and CLOSED of RFC 9293 3.10.7.1 and 3.10.7.2. */
+/* LISTEN and CLOSED: RFC 9293 3.10.7.1 and 3.10.7.2. */
 #include "tcp/internal.h"
 
-/* Creates a connection in SYN-RECEIVED. Returns NULL after counting the exceeded limit. */
+/* Returns NULL after counting the exceeded limit. */
 static struct sl_tcp_conn *new_half_open(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 					 const struct sl_net_path *path,
 					 const struct sl_flow_key *key, uint16_t listener)
 {
 	struct sl_tcp_conn *c;
 
-	/* Bodies stop at low_water; frames below are for new connections. */
+	/* Frames below are for new connections. */
 	if (t->umem->free_cnt <= t->umem->low_water / 2) {
 		sl_net_drop(t->net, SL_DROP_NO_FRAME);
 		return NULL;
@@ -46,8 +46,8 @@ static void passive_open(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct 
 }
 
 /*
- * Handles the ACK that completes a handshake by cookie. The connection is created in SYN-RECEIVED
- * and processes the segment normally. Returns true if the frame was taken.
+ * The ACK that completes a handshake by cookie: the new connection in SYN-RECEIVED processes it
+ * normally. Returns true if the frame was taken.
  */
 static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
 		      const struct sl_flow_key *key, uint16_t listener)

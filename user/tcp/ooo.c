@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Out-of-order segments, sorted and without overlap: only new bytes of each segment are stored. The
- * first copy of a byte is kept, so that received bytes cannot be changed. A FIN is stored with the
- * last bytes, or in an empty frame. Bytes at or after its position invalidate it.
+ * Out-of-order segments, sorted, without overlap. The first copy of a byte is kept, so that
+ * received bytes cannot be changed. A FIN is stored with the last bytes, or in an empty frame;
+ * later bytes invalidate it.
  */
 #include "tcp/internal.h"
 
@@ -24,8 +24,7 @@ static void cut_front(struct sl_frame *f, uint32_t n)
 }
 
 /*
- * List of connections with out-of-order frames, from which frames can be reclaimed. Its links are
- * in the first frame of each connection, so idle connections need no memory for it.
+ * Connections with out-of-order frames, for reclaiming. The links are in the first frame of each.
  */
 static struct sl_frame *first_of(const struct sl_tcp *t, uint32_t link)
 {
@@ -107,8 +106,8 @@ static void link_after(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_f
 }
 
 /*
- * Drops frames that the new one covers, and cuts the new one where an old one begins. A FIN of a
- * dropped frame is kept if the new one has the same end. A FIN before received bytes is invalid.
+ * Drops frames that the new one covers, and cuts it where an old one begins. A FIN of a dropped
+ * frame is kept if the ends are equal, and is invalid before received bytes.
  */
 static void cut_tail(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_frame *f)
 {
@@ -128,7 +127,7 @@ static void cut_tail(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_fra
 	f->flags = 0;
 }
 
-/* Drops the highest bytes; the peer keeps them until they are acknowledged (RFC 2018 8). */
+/* Drops the highest bytes (RFC 2018 8). */
 static void shrink(struct sl_tcp_conn *c, uint16_t keep)
 {
 	struct sl_tcp *t = c->tcp;
@@ -146,8 +145,8 @@ static void shrink(struct sl_tcp_conn *c, uint16_t keep)
 }
 
 /*
- * Reclaims half of the frames of the largest of the next few holders. Returns false if it has less
- * than twice as many as c would have.
+ * Reclaims half of the frames of the largest of the next few holders, if it has more than twice as
+ * many as c would have.
  */
 static bool make_room(const struct sl_tcp_conn *c)
 {
@@ -168,14 +167,13 @@ static bool make_room(const struct sl_tcp_conn *c)
 	return true;
 }
 
-/* Inserts f, which contains only new bytes, after prev. */
 static void insert(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
 	uint8_t fin = f->flags;
 
 	if (prev && end_of(prev) == f->seq) {
-		prev->flags = 0; /* bytes follow, so its FIN is invalid */
+		prev->flags = 0; /* bytes follow: invalid FIN */
 		if (sl_tcp_coalesce(t, prev, f)) {
 			prev->flags = fin;
 			t->stats.ooo_segs++;
@@ -195,10 +193,7 @@ void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin)
 {
 	struct sl_frame *prev = NULL, *next = frame_of(c->tcp, c->ooo_head);
 
-	/*
-	 * Finds the last frame that does not begin after f. A frame with only a FIN precedes
-	 * nothing.
-	 */
+	/* A frame with only a FIN precedes nothing. */
 	while (next && sl_seq_leq(next->seq + (next->len == 0), f->seq)) {
 		prev = next;
 		next = next->next;
@@ -206,7 +201,7 @@ void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin)
 	c->ooo_recent = f->seq;
 	f->flags = fin ? OOO_FIN : 0;
 	if (prev && sl_seq_leq(end_of(f), end_of(prev))) {
-		/* All bytes of f are known; only its FIN may be new. */
+		/* Only its FIN may be new. */
 		if (end_of(f) == end_of(prev) && !prev->next)
 			prev->flags |= f->flags;
 		if (f->len) {
@@ -253,13 +248,12 @@ void sl_tcp_ooo_purge(struct sl_tcp_conn *c)
 	c->ooo_cnt = 0;
 }
 
-/* Returns the end in sequence space: a FIN takes one number. */
+/* A FIN takes one number. */
 static uint32_t range_end(const struct sl_frame *f)
 {
 	return end_of(f) + (f->flags & OOO_FIN);
 }
 
-/* Returns the next contiguous range from *f. */
 static void next_range(const struct sl_frame **f, uint32_t *start, uint32_t *end)
 {
 	*start = (*f)->seq;
@@ -275,8 +269,8 @@ static void put_block(struct sl_tcp_opts *o, unsigned *cnt, uint32_t start, uint
 }
 
 /*
- * Builds SACK blocks: a duplicate first (RFC 2883 4), then the range with the most recent segment
- * (RFC 2018 4). Lower ranges follow, which are usually more recent, then higher ones.
+ * SACK blocks: a duplicate first (RFC 2883 4), then the range with the most recent segment (RFC
+ * 2018 4), lower ranges, higher ranges.
  */
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max)
 {

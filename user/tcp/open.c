@@ -54,7 +54,7 @@ static void init_cwnd(struct sl_tcp_conn *c)
 	c->tcp->cc->start(c);
 }
 
-/* The address is now verified and counted. Returns false after RST at its limit. */
+/* The address is verified now. Returns false after RST at its limit. */
 static bool count_for_address(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -128,7 +128,7 @@ static bool flow_exists(const struct sl_tcp *t, const struct sl_flow_key *key, u
 	return sl_flow_find(&t->flows, *hash, key) != SL_FLOW_NONE;
 }
 
-/* Chooses a local port, RFC 6056 3.3.1. Returns 0 if all are in use. */
+/* RFC 6056 3.3.1. Returns 0 if all are in use. */
 static uint16_t choose_port(struct sl_tcp *t, struct sl_flow_key *key, uint64_t *hash)
 {
 	for (unsigned i = 0; i < EPHEMERAL_CNT; i++) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loss recovery: SACK scoreboard in the frames (RFC 6675), RACK-TLP (RFC 8985), PRR (RFC 6937).
- * NewReno (RFC 6582) for peers without SACK. Eifel (RFC 3522) detects spurious recoveries.
+ * NewReno (RFC 6582) without SACK. Eifel (RFC 3522): spurious recoveries.
  */
 #include "tcp/internal.h"
 
-/* RFC 8985 6.1: sent later, or at the same time with a higher sequence number. */
+/* RFC 8985 6.1 */
 static bool sent_after(uint32_t us_a, uint32_t end_a, uint32_t us_b, uint32_t end_b)
 {
 	return sl_seq_gt(us_a, us_b) || (us_a == us_b && sl_seq_gt(end_a, end_b));
 }
 
-/* RFC 8985 6.2 step 2: f has arrived. A retransmitted segment counts only if it is this copy. */
+/* RFC 8985 6.2 step 2. A retransmitted segment counts only if it is this copy. */
 void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t ts_ecr)
 {
 	uint32_t xmit = txf_us(f), end = txf_end(f), rtt = now_us(c->tcp) - xmit;
@@ -33,7 +33,7 @@ void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_
 }
 
 enum {
-	WALKS_IN_VAIN = 128, /* an uploading peer repeats its blocks in each segment */
+	WALKS_IN_VAIN = 128,
 	WALK_ONE_IN = 64,
 	WALKS_PER_NEWS = 4,
 };
@@ -76,7 +76,7 @@ static bool in_blocks(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o,
 	return false;
 }
 
-/* Returns the end of the highest valid block, where the scan may stop. */
+/* Returns where the scan may stop. */
 static uint32_t highest_end(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o)
 {
 	uint32_t high = c->snd_una;
@@ -93,7 +93,7 @@ void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struc
 	const struct sl_tcp_opts *o = &seg->opts;
 	uint32_t high = highest_end(c, o), walked = 0;
 
-	/* RFC 2883 4: a duplicate is reported first, below the ACK or within the second block. */
+	/* RFC 2883 4: the first block, below the ACK or within the second. */
 	a->dsack = sl_seq_leq(o->sack[0].end, seg->ack) ||
 		   (o->sack_cnt > 1 && sl_seq_geq(o->sack[0].start, o->sack[1].start) &&
 		    sl_seq_leq(o->sack[0].end, o->sack[1].end));
@@ -137,7 +137,7 @@ void sl_tcp_mark_lost(struct sl_tcp_conn *c, struct sl_frame *f)
 	f->flags = (uint8_t)((f->flags | SL_TXF_LOST) & ~SL_TXF_RETX);
 }
 
-/* RFC 8985 6.2 step 4: reordering window. */
+/* RFC 8985 6.2 step 4 */
 static uint32_t reordering_window_us(const struct sl_tcp_conn *c)
 {
 	uint32_t wnd;
@@ -150,7 +150,7 @@ static uint32_t reordering_window_us(const struct sl_tcp_conn *c)
 	return wnd < c->srtt_us ? wnd : c->srtt_us;
 }
 
-/* Step 5. Segments not lost yet are left to the timer. */
+/* Step 5; the rest is left to the timer. */
 void sl_tcp_rack_detect(struct sl_tcp_conn *c)
 {
 	uint32_t now = now_us(c->tcp), limit = c->rack_rtt_us + reordering_window_us(c);
@@ -240,7 +240,7 @@ void sl_tcp_enter_loss(struct sl_tcp_conn *c)
 
 /*
  * RFC 3522: the first acknowledgement echoes a time before the first retransmission, so the
- * original was not lost. Restores cwnd; segments marked lost are in flight again.
+ * original was not lost. Segments marked lost are in flight again.
  */
 static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -265,7 +265,7 @@ static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	return true;
 }
 
-/* RFC 6582: without SACK, each duplicate ACK means that a segment has left the network. */
+/* RFC 6582: each duplicate ACK means that a segment has left the network. */
 static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool duplicate)
 {
 	struct sl_frame *head = frame_of(c->tcp, c->txq_head);
@@ -286,7 +286,7 @@ static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool du
 		c->sacked_out = limit > c->lost_out ? limit - c->lost_out : 0;
 	if (!head || frame_link(head) == c->txq_send)
 		return;
-	if (c->recovery >= SL_RECOVERY_FAST) { /* partial acknowledgement: the next one is lost */
+	if (c->recovery >= SL_RECOVERY_FAST) { /* partial acknowledgement: the next is lost */
 		if (a->acked && !(head->flags & SL_TXF_LOST))
 			sl_tcp_mark_lost(c, head);
 	} else if (c->dupacks >= SL_TCP_DUP_THRESH && sl_seq_gt(c->snd_una, c->recover)) {
@@ -294,7 +294,7 @@ static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool du
 	}
 }
 
-/* RFC 6937 3: sends in proportion to delivered bytes, so that cwnd ends at ssthresh. */
+/* RFC 6937 3: sends in proportion to delivered bytes; cwnd ends at ssthresh. */
 static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool progress)
 {
 	struct sl_tcp_prr *p = &c->cc.prr;
@@ -318,7 +318,7 @@ static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *
 	if (p->out == 0 && room < c->mss) /* the fast retransmission itself */
 		room = c->mss;
 	c->cwnd = pipe + (room > 0 ? (uint32_t)room : 0);
-	if (!c->cwnd) /* everything is lost: send one segment to get an acknowledgement */
+	if (!c->cwnd) /* everything is lost: send one segment */
 		c->cwnd = c->mss;
 }
 
@@ -372,7 +372,7 @@ void sl_tcp_reorder_timeout(struct sl_tcp_conn *c)
 	sl_tcp_dirty(c);
 }
 
-/* RFC 8985 7.3: sends new data, or else retransmits the last segment. */
+/* RFC 8985 7.3: new data, or else the last segment. */
 void sl_tcp_tlp_send(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -408,10 +408,7 @@ void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 	if (!(c->flags & SL_TCPF_TLP_RETX) || a->dsack) {
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_OUT;
 	} else if (a->acked) {
-		/*
-		 * One copy arrived. Another ACK without DSACK would mean that the probe repaired a
-		 * loss.
-		 */
+		/* One copy arrived; another ACK without DSACK would mean a repaired loss. */
 		if (sl_seq_leq(seg->ack, c->tlp_end_seq))
 			return;
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_OUT;

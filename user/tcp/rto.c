@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Retransmission time-out (RFC 6298 with Karn's algorithm), and choice of the retransmission timer.
- */
+/* Retransmission time-out (RFC 6298, Karn), and choice of the retransmission timer. */
 #include "tcp/internal.h"
 
 void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us)
@@ -24,8 +22,8 @@ void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us)
 }
 
 /*
- * Returns the RTO. Its minimum is below the second of RFC 6298 2.4, as usual. The variance term has
- * the same minimum, so that delayed acknowledgements do not look like losses.
+ * The minimum is below the second of RFC 6298 2.4, as usual. The variance term has the same
+ * minimum: delayed acknowledgements must not look like losses.
  */
 uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 {
@@ -40,7 +38,7 @@ uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 	return rto < SL_TCP_RTO_MAX_US ? (uint32_t)rto : SL_TCP_RTO_MAX_US;
 }
 
-/* Sets the timer after data was sent or acknowledged; leaves an armed reordering timer. */
+/* Called after data was sent or acknowledged; leaves an armed reordering timer. */
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 {
 	uint64_t us = sl_tcp_rto_us(c);
@@ -54,7 +52,7 @@ void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 	}
 	if (c->rtx_kind == SL_RTX_REORDER)
 		return;
-	/* RFC 8985 7.2: TLP with SACK, unless a probe or recovery is in progress. */
+	/* RFC 8985 7.2 */
 	if ((c->flags & (SL_TCPF_SACK | SL_TCPF_TLP_OUT)) == SL_TCPF_SACK && c->srtt_us &&
 	    c->recovery == SL_RECOVERY_OPEN && !c->backoff) {
 		uint64_t probe = 2 * (uint64_t)c->srtt_us;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In-order payload: offered to the application at once, and queued if not consumed. Small pieces
- * are joined, so that a peer that sends single bytes does not use a frame for each.
+ * In-order payload: offered to the application at once, else queued. Small pieces are joined, so
+ * that a peer that sends single bytes does not use a frame for each.
  */
 #include "tcp/internal.h"
 
@@ -22,7 +22,7 @@ static void rxq_append(struct sl_tcp_conn *c, struct sl_frame *f)
 	sl_tcp_count_frames(c, 1);
 }
 
-/* Offers a frame. Returns the bytes consumed; if all, the frame is freed or taken. */
+/* Returns the bytes consumed; if all, the frame is freed or taken. */
 static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
@@ -38,7 +38,7 @@ static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 	c->flags |= SL_TCPF_IN_DATA;
 	used = t->ops.data(c->handle, &chunk);
 	c->flags &= ~(uint32_t)SL_TCPF_IN_DATA;
-	if (!chunk.frame) /* taken completely; its new owner may already have freed it */
+	if (!chunk.frame) /* taken; may already be freed */
 		return len;
 	if (used >= len) {
 		sl_frame_put(t->umem, f);
@@ -49,7 +49,7 @@ static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 	return used;
 }
 
-/* Reports the FIN if all bytes were consumed. Returns false if the connection is gone. */
+/* Returns false if the connection is gone. */
 static bool tell_fin(struct sl_tcp_conn *c)
 {
 	uint32_t want = c->flags & (SL_TCPF_FIN_RCVD | SL_TCPF_FIN_TOLD | SL_TCPF_DISCARD);
@@ -61,7 +61,7 @@ static bool tell_fin(struct sl_tcp_conn *c)
 	return c->state != SL_TCPS_CLOSED;
 }
 
-/* RFC 5681 4.2: acknowledges every second full segment, hole filling at once, others delayed. */
+/* RFC 5681 4.2: at once for every second full segment and a filled hole. */
 static void schedule_ack(struct sl_tcp_conn *c)
 {
 	if (c->rcv_nxt - c->last_ack_sent >= 2u * c->mss || c->ooo_head)
@@ -72,7 +72,7 @@ static void schedule_ack(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Limits the bytes that a peer sends after the close. Returns false if the connection is gone. */
+/* Limits bytes after the close. Returns false if the connection is gone. */
 static bool may_go_on(struct sl_tcp_conn *c)
 {
 	if (!sl_seq_gt(c->rcv_nxt, c->discard_end))
@@ -131,9 +131,7 @@ bool sl_tcp_deliver_fin(struct sl_tcp_conn *c)
 	return tell_fin(c);
 }
 
-/*
- * Offers the first frame of the queue. Returns false if the application takes no more or is gone.
- */
+/* Returns false if the application takes no more or is gone. */
 static bool offer_head(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -141,7 +139,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	struct sl_frame *next = f->next;
 	size_t len = f->len, used;
 
-	/* Removed from the queue, because `data` may abort the connection and free the queue. */
+	/* `data` may abort the connection and free the queue. */
 	c->rxq_head = frame_link(next);
 	if (!next)
 		c->rxq_tail = 0;
@@ -163,7 +161,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	return used > 0 && (c->flags & SL_TCPF_RESUME);
 }
 
-/* Advertises a larger window only if worth a segment, RFC 9293 3.8.6.2.2. */
+/* RFC 9293 3.8.6.2.2: only if worth a segment. */
 static void maybe_update_window(struct sl_tcp_conn *c)
 {
 	uint32_t told = c->rcv_adv - c->rcv_nxt;
@@ -182,7 +180,6 @@ bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow)
 	if (narrow == !!(c->flags & SL_TCPF_NARROW))
 		return false;
 	c->flags ^= SL_TCPF_NARROW;
-	/* Otherwise the next acknowledgement advertises it. */
 	if (!narrow && c->rcv_adv - c->rcv_nxt < SL_TCP_NARROW / 2)
 		maybe_update_window(c);
 	return true;

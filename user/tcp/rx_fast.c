@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Header prediction: the next in-order segment of an established connection without special events.
- */
+/* Header prediction: the next in-order segment of an established connection. */
 #include "tcp/internal.h"
 
-/* Evaluates cheap independent conditions, followed by one branch. */
 static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	uint32_t acked = seg->ack - c->snd_una;
@@ -29,7 +26,6 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 	return slow;
 }
 
-/* Updates the send window, which changes with most requests. */
 static inline void take_window(struct sl_tcp_conn *c, uint32_t wnd)
 {
 	if (wnd == c->snd_wnd)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work per address (IPv4) or network (IPv6 /64) in a turn of the loop. Counters are found by
- * multiply-shift hashing with a secret factor. Addresses that collide share their priority, which
- * only delays them.
+ * Work per address (IPv4) or network (IPv6 /64) in a turn of the loop. Multiply-shift hashing with
+ * a secret factor; a collision only delays.
  */
 #include "tcp/internal.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SYN cookies: above the half-open limit, the SYN-ACK encodes the contents of the SYN.
+ * SYN cookies: the SYN-ACK encodes the SYN.
  *
  *   sequence number   mss:3 | minute parity:1 | keyed hash:28  (four-tuple, ISN, minute, mss)
  *   timestamp         ... | sack:1 | scale:4 (15 none)         if the SYN had one
  *
- * A cookie is valid in the minute of its creation and the next. The 28 bits of hash mean that a
- * blind attacker needs about 10^8 segments per forged connection.
+ * Valid in the minute of creation and the next. A blind attacker needs about 10^8 segments per
+ * forged connection.
  */
 #include "tcp/internal.h"
 
@@ -37,7 +37,7 @@ static uint64_t cookie_period(const struct sl_tcp *t)
 	return now_ns(t) >> COOKIE_PERIOD_SHIFT;
 }
 
-/* Returns the largest timestamp, not in the future, that encodes the options. */
+/* Returns the largest timestamp, not in the future, with the options. */
 static uint32_t cookie_timestamp(const struct sl_tcp *t, const struct sl_flow_key *key,
 				 const struct sl_tcp_opts *o)
 {
@@ -71,7 +71,7 @@ void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 	uint32_t i;
 
 	o.mss = sl_tcp_our_mss(t, path);
-	if (syn->has_ts) { /* otherwise the options cannot be encoded */
+	if (syn->has_ts) {
 		o.has_ts = true;
 		o.ts_val = cookie_timestamp(t, key, syn);
 		o.ts_ecr = syn->ts_val;

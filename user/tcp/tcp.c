@@ -25,7 +25,7 @@ void sl_tcp_config_default(struct sl_tcp_config *cfg)
 	};
 }
 
-/* Derives keys per purpose from the process-wide key, so that workers agree on cookies. */
+/* One key per purpose; workers agree on cookies. */
 static struct sl_sipkey derive_key(const struct sl_net *net, uint64_t purpose)
 {
 	struct sl_sipkey base = sl_sipkey_from(net->hash_key);
@@ -127,7 +127,6 @@ void sl_tcp_destroy(struct sl_tcp *t)
 {
 	if (!t)
 		return;
-	/* Every live connection is in the flow table. */
 	for (uint32_t i = 0; i <= t->flows.mask + t->flows.split && t->conn_cnt; i++) {
 		struct sl_flow_bucket *b = &t->flows.buckets[i];
 

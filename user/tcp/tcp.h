@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP for servers, and active open for load generators and tests: RFC 9293 and the RFCs that
- * README.md lists. One struct sl_tcp per worker, nothing shared.
+ * TCP for servers, and active open for load generators and tests. One struct sl_tcp per worker,
+ * nothing shared.
  *
- * net calls input.c for each TCP packet. Events are reported to the application by struct
- * sl_tcp_ops, from within sl_net_input(), sl_tcp_timer() or sl_tcp_resume(). sl_tcp_output() sends
- * segments of all connections once per burst, so that replies share segments and wake-ups.
+ * Upcalls (struct sl_tcp_ops) come from within sl_net_input(), sl_tcp_timer() or sl_tcp_resume().
+ * sl_tcp_output() sends segments of all connections once per burst.
  *
- * Upcalls may call every function below for any connection. A connection and its handle are valid
- * until `closed` is called or sl_tcp_abort() returns.
+ * Upcalls may call every function below. A connection and its handle are valid until `closed` is
+ * called or sl_tcp_abort() returns.
  */
 #ifndef SL_TCP_TCP_H
 #define SL_TCP_TCP_H
@@ -27,133 +26,125 @@ enum sl_tcp_close_reason {
 	SL_TCP_CLOSED, /* both halves closed in order */
 	SL_TCP_RESET,
 	SL_TCP_TIMEOUT,     /* retransmission or user time-out, keep-alive, FIN-WAIT-2 */
-	SL_TCP_UNREACHABLE, /* active open: refused or unreachable */
+	SL_TCP_UNREACHABLE, /* active open only */
 };
 
 struct sl_tcp_ops {
 	/*
-	 * Returns true if the address is shared by many clients, e.g. a load balancer:
-	 * max_conns_per_addr does not apply. NULL: never.
+	 * Returns true if many clients share the address, e.g. a load balancer: no
+	 * max_conns_per_addr. NULL: never.
 	 */
 	bool (*stands_for_many)(void *app, uint16_t listener, const struct sl_addr *remote);
 	/*
-	 * Reports a connection that reached ESTABLISHED. Returns the application's handle, or NULL
-	 * to refuse it (RST, counted as SL_DROP_TCP_REFUSED).
+	 * The connection reached ESTABLISHED. Returns the application's handle, or NULL to refuse
+	 * it (RST, SL_DROP_TCP_REFUSED).
 	 */
 	void *(*accepted)(void *app, struct sl_tcp_conn *c, uint16_t listener,
 			  const struct sl_addr *local, const struct sl_addr *remote);
-	/* Reports a completed active open; after a failure `closed` is called instead. */
+	/* Active open completed; after a failure `closed` is called instead. */
 	void (*connected)(void *handle, struct sl_tcp_conn *c);
 	/*
-	 * Delivers in-order bytes. Returns how many were consumed. sl_tcp_resume() offers the rest
-	 * again; meanwhile it counts in the window. chunk->frame is HELD and contains exactly the
-	 * chunk, so it can be taken directly. May be called several times per burst, never after
-	 * `fin`.
+	 * Delivers in-order bytes. Returns how many were consumed; sl_tcp_resume() offers the rest
+	 * again. chunk->frame is HELD and contains exactly the chunk, so it can be taken directly.
+	 * Never called after `fin`.
 	 */
 	size_t (*data)(void *handle, struct sl_chunk *chunk);
-	/* The peer closed its half, and all its bytes were consumed. */
+	/* The peer closed its half; all its bytes were consumed. */
 	void (*fin)(void *handle);
-	/* There is room again after sl_tcp_send() took less than offered. */
+	/* Room again after sl_tcp_send() took less than offered. */
 	void (*writable)(void *handle);
 	/* The connection is gone. Not called after sl_tcp_abort(). */
 	void (*closed)(void *handle, enum sl_tcp_close_reason why);
 	/*
-	 * Reports a change of the number of frames held: unsent or unacknowledged, received and not
-	 * consumed, or out of order. Must only count. May be NULL.
+	 * Change of the number of frames held: in the send queue, not consumed, or out of order.
+	 * Must only count. May be NULL.
 	 */
 	void (*holds)(void *handle, int32_t frames);
-	/*
-	 * Returns true if the send queue should stay at its minimum. Asked before it grows beyond
-	 * that. NULL: never.
-	 */
+	/* Returns true if the send queue should stay at its minimum. NULL: never. */
 	bool (*full)(void *handle);
 };
 
 struct sl_tcp_config {
 	uint32_t max_conns;
 	uint32_t max_half_open;      /* above it SYN cookies are used */
-	uint32_t max_conns_per_addr; /* per IPv4 address or IPv6 /64; 0: no limit */
+	uint32_t max_conns_per_addr; /* per address or IPv6 /64; 0: no limit */
 	uint32_t max_ooo_frames;     /* per connection */
-	/* of all connections; above it the one with most is reduced */
+	/* above it the connection with most is reduced */
 	uint32_t max_ooo_frames_total;
 	uint32_t rcv_buf;         /* maximum receive window, bytes */
-	uint32_t discard_max;     /* bytes that a peer may send after sl_tcp_close() */
-	uint32_t snd_buf;         /* maximum of unacknowledged and unsent bytes per connection */
-	uint32_t snd_ahead;       /* maximum of bytes beyond the peer's window */
-	uint64_t keepalive_ns;    /* idle time before probes; 0: off */
-	uint64_t user_timeout_ns; /* RFC 5482: time-out without progress */
+	uint32_t discard_max;     /* bytes accepted after sl_tcp_close() */
+	uint32_t snd_buf;         /* bytes unacknowledged and unsent per connection */
+	uint32_t snd_ahead;       /* bytes beyond the peer's window */
+	uint64_t keepalive_ns;    /* before probes; 0: off */
+	uint64_t user_timeout_ns; /* RFC 5482 */
 	uint64_t time_wait_ns;
 	uint64_t fin_wait2_ns;
 	uint64_t delayed_ack_ns;
 	uint16_t mss_clamp;    /* 0: from the MTU */
 	bool newreno;          /* instead of CUBIC */
-	bool rst_closed_ports; /* answer segments for closed ports of served addresses by RST */
+	bool rst_closed_ports; /* for closed ports of served addresses */
 };
 void sl_tcp_config_default(struct sl_tcp_config *cfg);
 
 /*
- * Allocates everything within the limits of `cfg` and registers in net->tcp, until
- * sl_tcp_destroy(). net must have its time set. Returns NULL and sets errno on error.
+ * Allocates everything within the limits of `cfg` and registers in net->tcp. The time of net must
+ * be set. Returns NULL and sets errno on error.
  */
 struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg,
 			     const struct sl_tcp_ops *ops, void *app);
 void sl_tcp_destroy(struct sl_tcp *t);
 
 /*
- * Sends pending segments of all connections; once per turn of the loop. Returns true if connections
- * beyond their share wait for the next turn.
+ * Sends pending segments; once per turn of the loop. Returns true if connections beyond their share
+ * wait for the next turn.
  */
 bool sl_tcp_output(struct sl_tcp *t);
-/* Runs timers that are due. sl_tcp_next_ns() returns a lower bound of the next deadline. */
+/* Runs due timers. sl_tcp_next_ns(): lower bound of the next deadline. */
 void sl_tcp_timer(struct sl_tcp *t);
 uint64_t sl_tcp_next_ns(const struct sl_tcp *t);
 
-/* Returns the listener that currently matches the local address, or -1. */
+/* Returns the listener that matches the local address now, or -1. */
 int sl_tcp_listener(const struct sl_tcp_conn *c);
-/* Returns the bytes that sl_tcp_send() would take now. */
+/* Returns what sl_tcp_send() would take now. */
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
 /*
- * Copies bytes to the send queue; sl_tcp_output() sends them. Returns how many were taken: fewer
- * than `len` if snd_buf, the peer's window or the frame pool is exhausted. Then `writable` follows.
+ * Copies bytes to the send queue. Returns how many were taken: fewer than `len` if snd_buf, the
+ * peer's window or the frame pool is exhausted. Then `writable` follows.
  */
 size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len);
-/* Returns for how long the peer has not acknowledged pending bytes; 0: none are pending. */
+/* Returns for how long the peer has acknowledged nothing; 0: nothing is pending. */
 uint64_t sl_tcp_unread_ns(const struct sl_tcp_conn *c);
-/* Returns the number of frames in the send queue. */
+/* Returns the frames in the send queue. */
 uint32_t sl_tcp_unread_frames(const struct sl_tcp_conn *c);
-/* Returns the number of all frames of the connection, as reported by sl_tcp_ops.holds. */
+/* Returns all frames of the connection, as in sl_tcp_ops.holds. */
 uint32_t sl_tcp_held_frames(const struct sl_tcp_conn *c);
 /* Returns how many more connections can be opened. */
 uint32_t sl_tcp_free_places(const struct sl_tcp *t);
-/* Requests `writable`, as if sl_tcp_send() had failed. */
+/* Requests `writable`. */
 void sl_tcp_want_write(struct sl_tcp_conn *c);
-/*
- * Like sl_tcp_send(), but all or nothing, and may exceed snd_buf: for heads and trailers of a few
- * KiB.
- */
+/* Like sl_tcp_send(), but all or nothing, and may exceed snd_buf: for heads and trailers. */
 bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len);
 /*
  * Returns a buffer of at least `min` bytes in the last frame of the send queue, and its size in
- * *room. sl_tcp_commit() appends the bytes written, before any other send or output. `beyond`: may
- * exceed snd_buf if sl_tcp_fits_head() is true. Returns NULL if there is none now; `writable`
- * follows.
+ * *room. sl_tcp_commit() appends the bytes, before any other send or output. `beyond`: may exceed
+ * snd_buf if sl_tcp_fits_head(). Returns NULL if there is none now; `writable` follows.
  */
 uint8_t *sl_tcp_lay(struct sl_tcp_conn *c, size_t min, bool beyond, size_t *room);
 void sl_tcp_commit(struct sl_tcp_conn *c, size_t len);
 bool sl_tcp_fits_head(const struct sl_tcp_conn *c, size_t len);
 /*
- * Limits the receive window to SL_TCP_NARROW, as in a SYN, or restores the configured one. A window
- * that was advertised stays valid. Returns true if this is a change.
+ * Limits the receive window to SL_TCP_NARROW, or restores the configured one. An advertised window
+ * stays valid. Returns true if this is a change.
  */
 enum { SL_TCP_NARROW = 20 << 10 }; /* fits a TLS record */
 bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow);
 /* Returns the smoothed round-trip time; 0: unknown. */
 uint32_t sl_tcp_rtt_us(const struct sl_tcp_conn *c);
-/* Offers unconsumed bytes again: calls `data` and `fin`. */
+/* Offers unconsumed bytes again: `data` and `fin`. */
 void sl_tcp_resume(struct sl_tcp_conn *c);
-/* Sends FIN after all queued bytes. Received bytes still go to `data`. */
+/* Sends FIN after queued bytes. Received bytes still go to `data`. */
 void sl_tcp_shutdown(struct sl_tcp_conn *c);
-/* Sends FIN after all queued bytes. Received bytes are acknowledged and dropped. */
+/* Sends FIN after queued bytes. Received bytes are acknowledged and dropped. */
 void sl_tcp_close(struct sl_tcp_conn *c);
 /* Sends RST now and frees everything. */
 SL_COLD void sl_tcp_abort(struct sl_tcp_conn *c);

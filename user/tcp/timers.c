@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handling of deadlines. */
 #include "tcp/internal.h"
 
 static bool gave_up(const struct sl_tcp_conn *c)
@@ -7,7 +6,7 @@ static bool gave_up(const struct sl_tcp_conn *c)
 	const struct sl_tcp *t = c->tcp;
 	uint32_t since = c->progress_at;
 
-	/* RFC 9293 3.8.6.1: a closed window is no failure while the peer answers probes. */
+	/* RFC 9293 3.8.6.1: no failure while the peer answers probes. */
 	if (c->rtx_kind == SL_RTX_PERSIST && !(c->flags & SL_TCPF_DISCARD) &&
 	    (int32_t)(c->heard_at - since) > 0)
 		since = c->heard_at;
@@ -67,7 +66,7 @@ static void rtx_timeout(struct sl_tcp_conn *c)
 	case SL_RTX_NONE: break;
 	case SL_RTX_RTO: rto_timeout(c); break;
 	case SL_RTX_TLP:
-		/* Output sends it: the last frame may be one that sl_tcp_lay() has given away. */
+		/* Output sends it: sl_tcp_lay() may have given the last frame away. */
 		c->flags |= SL_TCPF_TLP_NOW;
 		sl_tcp_dirty(c);
 		break;

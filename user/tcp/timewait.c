@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TIME-WAIT entries, a quarter of the size of a connection. All have the same duration, so a list
- * sorted by expiry needs no timers. If the pool is exhausted, the oldest is reused.
+ * TIME-WAIT entries, a quarter of the size of a connection. All last equally long: a list sorted by
+ * expiry. If the pool is exhausted, the oldest is reused.
  */
 #include "tcp/internal.h"
 
@@ -152,7 +152,6 @@ static void tw_insert(struct sl_tcp *t, struct sl_tcp_tw *w)
 		sl_handover_claim(t->net, &key);
 }
 
-/* Replaces a connection by a TIME-WAIT entry, which answers late segments. */
 void sl_tcp_tw_enter(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -168,7 +167,7 @@ void sl_tcp_tw_enter(struct sl_tcp_conn *c)
 		t->ops.closed(c->handle, SL_TCP_CLOSED);
 }
 
-/* RFC 9293 3.10.7.4, RFC 6191: returns true if the SYN begins a newer connection. */
+/* RFC 9293 3.10.7.4, RFC 6191. */
 static bool syn_is_newer(const struct sl_tcp_tw *w, const struct sl_tcp_seg *seg)
 {
 	if (w->ts && seg->has_ts && seg->ts_val != w->ts_recent)
@@ -182,7 +181,7 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 	bool old_ts = w->ts && seg->has_ts && sl_seq_lt(seg->ts_val, w->ts_recent);
 
 	if (seg->flags & SL_TCP_RST) {
-		/* RFC 9293 3.10.7.4, with the exact number that RFC 5961 3.2 asks for. */
+		/* The exact number: RFC 5961 3.2. */
 		if (seg->seq == w->rcv_nxt) {
 			tw_free(t, w);
 			sl_frame_put(t->umem, seg->f);
@@ -192,7 +191,7 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 		return false;
 	}
 	if ((seg->flags & (SL_TCP_SYN | SL_TCP_ACK)) == SL_TCP_SYN && syn_is_newer(w, seg)) {
-		*isn = w->snd_nxt + 0x10000; /* above all sequence numbers of the old connection */
+		*isn = w->snd_nxt + 0x10000; /* above the old connection's numbers */
 		tw_free(t, w);
 		return true;
 	}
@@ -204,7 +203,6 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 		list_append(t, w);
 	}
 	sl_net_drop(t->net, SL_DROP_TCP_CLOSED);
-	/* Pure acknowledgements are not answered. */
 	if (seg->len || (seg->flags & (SL_TCP_SYN | SL_TCP_FIN))) {
 		if (sl_tcp_may_challenge(t, &w->challenged_at))
 			tw_ack(t, w);

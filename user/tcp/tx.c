@@ -30,7 +30,7 @@ bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b)
 	return true;
 }
 
-/* Unconsumed bytes reduce the window; if frames are short it only shrinks. */
+/* Unconsumed bytes reduce the window; without frames it only shrinks. */
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c)
 {
 	bool narrow = (c->flags & SL_TCPF_NARROW) && c->tcp->cfg.rcv_buf > SL_TCP_NARROW;
@@ -41,7 +41,7 @@ uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c)
 	return sl_umem_low(c->tcp->umem) && space > told ? told : space;
 }
 
-/* RFC 9293 3.8.6.2.2: the right edge advances in steps worth a segment, and never retreats. */
+/* RFC 9293 3.8.6.2.2: steps worth a segment; the right edge never retreats. */
 uint16_t sl_tcp_select_window(struct sl_tcp_conn *c)
 {
 	uint32_t told = c->rcv_adv - c->rcv_nxt, wnd = sl_tcp_rcv_space(c);
@@ -67,8 +67,8 @@ static void ack_is_out(struct sl_tcp_conn *c)
 }
 
 /*
- * Returns true after two time-outs or probes without an answer: the next hop may have failed. The
- * peer's answer to a copy by the kernel then comes from the new one (sl_net_follow_next_hop).
+ * Two time-outs or probes without an answer: the next hop may have failed. The peer's answer to a
+ * copy by the kernel comes from the new one (sl_net_follow_next_hop).
  */
 static bool is_unanswered(const struct sl_tcp_conn *c)
 {
@@ -116,7 +116,7 @@ static bool send_ack(struct sl_tcp_conn *c)
 	return true;
 }
 
-/* Sends an old sequence number, which the peer must answer, RFC 9293 3.8.4 and 3.8.6.1. */
+/* RFC 9293 3.8.4, 3.8.6.1: the peer must answer an old number. */
 void sl_tcp_send_probe(struct sl_tcp_conn *c)
 {
 	struct sl_tcp_opts o = SL_TCP_OPTS_NONE;
@@ -183,8 +183,8 @@ static void send_syn(struct sl_tcp_conn *c)
 }
 
 /*
- * Writes headers before the payload and sends the frame. Returns false if the frame is still in the
- * ring from the last transmission, or the ring is full; then only headers have changed.
+ * Returns false if the frame is still in the ring from the last transmission, or the ring is full;
+ * then only headers have changed.
  */
 bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 {
@@ -221,7 +221,7 @@ bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 		f->xmit_cnt++;
 	t->stats.segs_out++;
 	t->stats.bytes_out += f->payload_len;
-	/* otherwise a segment with blocks follows */
+	/* else a segment with blocks follows */
 	if (!c->ooo_head && !(c->flags & SL_TCPF_DSACK))
 		ack_is_out(c);
 	return true;
@@ -243,7 +243,7 @@ static bool resend(struct sl_tcp_conn *c, struct sl_frame *f)
 	return true;
 }
 
-/* Retransmits lost segments in order, within cwnd; the first in any case. */
+/* Retransmits in order, within cwnd; the first in any case. */
 static bool send_lost(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -272,7 +272,7 @@ static bool send_lost(struct sl_tcp_conn *c)
 
 enum blocked { BY_NOTHING, BY_CWND, BY_WINDOW, BY_RING, BY_WAITING, BY_SHARE };
 
-/* RFC 9293 3.8.6.2.1: returns the part of a frame that fits the window and is worth a segment. */
+/* RFC 9293 3.8.6.2.1: the part that fits the window and is worth a segment. */
 static uint32_t fitting_part(const struct sl_tcp_conn *c, const struct sl_frame *f)
 {
 	uint32_t usable = c->snd_una + c->snd_wnd - f->seq;
@@ -300,11 +300,11 @@ static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 	if (sl_seq_gt(txf_end(f), c->snd_una + c->snd_wnd)) {
 		uint32_t part = fitting_part(c, f);
 
-		if (part == 0 || part == f->payload_len) /* only the FIN does not fit */
+		if (part == 0 || part == f->payload_len) /* only the FIN exceeds the window */
 			return BY_WINDOW;
 		return sl_tcp_txq_split(c, f, part) ? BY_NOTHING : BY_RING;
 	}
-	/* More bytes follow: wait for a full segment or an acknowledgement. */
+	/* More bytes follow: wait. */
 	if (!f->next && flight && (c->flags & SL_TCPF_WANT_WRITE) && f->payload_len < c->mss)
 		return BY_WAITING;
 	return BY_NOTHING;
@@ -335,7 +335,7 @@ static enum blocked send_new(struct sl_tcp_conn *c, bool *any)
 	return BY_NOTHING;
 }
 
-/* Returns true if the connection has more to send but has used its share of the turn. */
+/* Returns true if the share of the turn is used and more is left. */
 static bool send_data(struct sl_tcp_conn *c)
 {
 	enum blocked why = BY_NOTHING;
@@ -347,7 +347,7 @@ static bool send_data(struct sl_tcp_conn *c)
 		any = send_lost(c);
 	if (c->txq_send)
 		why = send_new(c, &any);
-	/* cwnd grows only while it is the limit: RFC 9293 3.8.2, RFC 7661. */
+	/* Not limited by cwnd, it does not grow: RFC 9293 3.8.2, RFC 7661. */
 	if (why == BY_CWND || (c->cwnd < c->ssthresh && 2 * in_flight(c) >= c->cwnd))
 		c->flags |= SL_TCPF_CWND_LIMITED;
 	else if (why != BY_SHARE && (in_flight(c) == 0 || why != BY_NOTHING))
@@ -363,8 +363,8 @@ static bool send_data(struct sl_tcp_conn *c)
 }
 
 /*
- * Ensures that a timer runs while frames are queued; otherwise the connection would stall. The repair
- * also sends frames that count as sent and were not.
+ * Queued frames need a timer, or the connection stalls. The repair also sends frames that count as
+ * sent and were not.
  */
 static void check_armed(struct sl_tcp_conn *c)
 {
@@ -404,7 +404,7 @@ static void output_conn(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Sends up to `segs` segments of the first connection in a queue. Returns how many were sent. */
+/* Returns how many of at most `segs` segments were sent. */
 static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t segs)
 {
 	struct sl_tcp_conn *c = sl_tcp_queue_pop(t, q);
@@ -418,10 +418,7 @@ static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t 
 	return segs - t->segs_left;
 }
 
-/*
- * New work first, within the limits per connection and address. Then connections beyond their share
- * in turn, within a common limit.
- */
+/* New work first, then connections beyond their share, within a common limit. */
 bool sl_tcp_output(struct sl_tcp *t)
 {
 	uint32_t left = SL_TCP_LATER_SEGS;

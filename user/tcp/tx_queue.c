@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Send queue: frames with payload at a fixed offset behind space for all headers. Bytes are copied
- * and summed once; the sum is stored for retransmissions.
+ * Send queue: payload at a fixed offset behind all headers. Bytes are copied and summed once.
  *
  *   in flight: a frame each     not sent yet: as many segments as fit, split when sent
  *   [ A ] [ B ] [ C ]           [ D | E | F ] [ G | H ]
  *
- * So a small MSS costs memory only for segments in flight. The number of frames is bounded for any
- * MSS; beyond it, queued bytes wait for acknowledgements.
+ * The number of frames is bounded for any MSS; beyond it, queued bytes wait for acknowledgements.
  */
 #include "tcp/internal.h"
 #include "wire/csum.h"
@@ -30,9 +28,7 @@ enum {
 	FRAMES_TO_GO_ON = 4,
 };
 
-/*
- * Limits frames as well as bytes. This also bounds the scan of an acknowledgement with SACK blocks.
- */
+/* Also bounds the scan of an acknowledgement with SACK blocks. */
 static uint32_t max_frames(const struct sl_tcp_conn *c)
 {
 	uint32_t cnt = c->tcp->cfg.snd_buf / MIN_FILL + SPARE_FRAMES;
@@ -40,7 +36,7 @@ static uint32_t max_frames(const struct sl_tcp_conn *c)
 	return cnt < UINT16_MAX / 2 ? cnt : UINT16_MAX / 2;
 }
 
-/* Returns the payload of a frame before it is sent: whole segments, usually one. */
+/* Whole segments, usually one. */
 static uint32_t frame_fill(const struct sl_tcp_conn *c)
 {
 	uint32_t room = c->tcp->umem->frame_size - SL_FRAME_HEADROOM, segs;
@@ -52,9 +48,8 @@ static uint32_t frame_fill(const struct sl_tcp_conn *c)
 }
 
 /*
- * Returns true if the queue may take a frame. The last frames of the pool are reserved for
- * acknowledgements, heads, and connections with few frames. The application may also limit its
- * client.
+ * The last frames of the pool are for acknowledgements, heads, and connections with few frames. The
+ * application may also limit its client.
  */
 static bool pool_allows(const struct sl_tcp_conn *c)
 {
@@ -71,10 +66,7 @@ static uint32_t queued(const struct sl_tcp_conn *c)
 	return c->snd_end - c->snd_una;
 }
 
-/*
- * Limits bytes beyond the peer's window, which cannot be sent. Enough are queued to continue when
- * it opens, and a client that stops reading costs no more.
- */
+/* Limits bytes beyond the peer's window: enough to continue when it opens. */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c)
 {
 	uint32_t most = c->tcp->cfg.snd_buf, ahead = c->snd_wnd + c->tcp->cfg.snd_ahead;
@@ -116,7 +108,7 @@ static struct sl_frame *append_frame(struct sl_tcp_conn *c)
 	return f;
 }
 
-/* Returns the last frame if it may grow: not sent, without FIN, with room. */
+/* Returns the last frame if it may grow. */
 static struct sl_frame *open_tail(struct sl_tcp_conn *c, uint32_t fill)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
@@ -126,7 +118,6 @@ static struct sl_frame *open_tail(struct sl_tcp_conn *c, uint32_t fill)
 	return f;
 }
 
-/* Adds `len` bytes behind the payload to it. */
 static void extend(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len, uint64_t sum)
 {
 	f->payload_sum = sl_csum_join(f->payload_sum, sum, f->payload_len);
@@ -135,7 +126,7 @@ static void extend(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len, uint
 	c->snd_end += len;
 }
 
-/* RFC 5681 4.1: after an idle period the path may not support the old window. */
+/* RFC 5681 4.1 */
 static void wake_from_idle(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -147,7 +138,7 @@ static void wake_from_idle(struct sl_tcp_conn *c)
 	c->progress_at = now_tick(t);
 }
 
-/* Copies bytes until done, or until a new frame is needed and `more` returns false. */
+/* Copies until done, or until a new frame is needed and `more` returns false. */
 static size_t append(struct sl_tcp_conn *c, const uint8_t *bytes, size_t len,
 		     bool (*more)(const struct sl_tcp_conn *c))
 {
@@ -194,7 +185,7 @@ void sl_tcp_want_write(struct sl_tcp_conn *c)
 	if (!can_send(c))
 		return;
 	c->flags |= SL_TCPF_WANT_WRITE;
-	if (c->snd_end == c->snd_una) /* no acknowledgement will trigger a call */
+	if (c->snd_end == c->snd_una) /* no acknowledgement will come */
 		sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 }
 
@@ -245,7 +236,7 @@ void sl_tcp_commit(struct sl_tcp_conn *c, size_t len)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
 
-	SL_CHECK(c->txq_send); /* the frame was not sent meanwhile */
+	SL_CHECK(c->txq_send);
 	extend(c, f, (uint32_t)len, sl_csum_add(payload_of(f) + f->payload_len, len, 0));
 	sl_tcp_dirty(c);
 }
@@ -288,7 +279,6 @@ static void forget(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t len
 		c->retrans_out -= len;
 }
 
-/* Removes the first frame, which is acknowledged. */
 void sl_tcp_txq_pop(struct sl_tcp_conn *c)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_head);
@@ -302,7 +292,7 @@ void sl_tcp_txq_pop(struct sl_tcp_conn *c)
 	sl_frame_acked(c->tcp->umem, f);
 }
 
-/* Removes the acknowledged part of the first frame. Its bytes in the ring do not change. */
+/* Bytes in the ring do not change. */
 void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_head);
@@ -316,8 +306,8 @@ void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 }
 
 /*
- * Splits a frame that is not in the ring after `len` bytes; the rest moves to a new frame. Returns
- * false without a frame, or at the limit while frames are in flight.
+ * Splits a frame that is not in the ring. Returns false without a frame, or at the limit while
+ * frames are in flight.
  */
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
 {
