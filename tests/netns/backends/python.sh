@@ -213,13 +213,17 @@ import threading
 counts, lock = {}, threading.Lock()
 def ask():
     for i in range(40):
-        r = post("/stress/%d" % i, b"y" * (i * 97 % 5000), headers="X-One: \xff\r\n")
+        c, body = Client(), b"y" * (i * 97 % 5000)
+        c.send(b"POST /stress/%d HTTP/1.1\r\nHost: x\r\nX-One: \xff\r\nContent-Length: %d\r\n\r\n" % (i, len(body)) + body)
+        r = c.reply()
+        while r.status == 103:  # one of the racing threads sends it, if it comes before the reply
+            r = c.reply()
         with lock:
             counts[r.status] = counts.get(r.status, 0) + 1
 threads = [threading.Thread(target=ask) for _ in range(12)]
 [t.start() for t in threads]
 [t.join() for t in threads]
-expect("statuses", set(counts) <= {200, 500}, True)
+expect("statuses", {s: n for s, n in counts.items() if s not in (200, 500)}, {})
 expect("replies", sum(counts.values()), 480)
 PY
 check "and the process lives" kill -0 "${pid_of[stress]}"
