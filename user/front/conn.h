@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte stream between a transport and a client protocol, independent of what carries it. A filter
- * (TLS, PROXY) sits between two layers: it uses the stream below and offers one to the layer above.
+ * Byte stream between a transport and a client protocol. A filter (TLS, PROXY) uses the stream
+ * below and offers one to the layer above.
  *
  *             input eof writable closed
  *   transport ------------------------> filter ------------------------> client and its front
@@ -9,16 +9,15 @@
  *             write room close reset resume
  *
  * Rules between any two layers:
- * - `input` returns the number of bytes consumed. The layer below offers the rest again, with later
- *   bytes, after `resume`, possibly from within it. Other upcalls never happen within a downcall.
+ * - `input` returns the bytes consumed. The layer below offers the rest again, with later bytes,
+ *   after `resume`, possibly from within it. Other upcalls never happen within a downcall.
  * - `write` may take fewer bytes than offered. `writable` follows then, and after `want_room`.
- * - `close` still sends the bytes that were written. No input is delivered any more. `closed`
- *   follows.
+ * - `close` still sends the written bytes. No input follows, but `closed` does.
  * - `reset` ends the stream at once: no upcall follows, and `self` is freed.
- * - The layer below is already freed when `closed` is called. A filter calls the `closed` of the
- *   layer above, then frees itself.
+ * - The layer below is already freed when `closed` is called. A filter calls the `closed` above,
+ *   then frees itself.
  *
- * One worker owns all objects. No call is made more than once per packet.
+ * One worker owns all objects.
  */
 #ifndef SL_FRONT_CONN_H
 #define SL_FRONT_CONN_H
@@ -33,15 +32,15 @@
 struct sl_tls_cert;
 struct sl_config;
 
-/* Protocol negotiated by ALPN, RFC 7301. */
+/* RFC 7301 */
 enum sl_tls_alpn { SL_TLS_ALPN_NONE, SL_TLS_ALPN_HTTP1, SL_TLS_ALPN_H2 };
 
-/* TLS state of a connection. The connection owns the texts. */
+/* TLS state of a connection, which owns the texts. */
 struct sl_conn_tls {
 	const char *cipher;          /* NULL: no TLS, or handshake not complete */
-	struct sl_span sni;          /* lower case; empty: no server name sent */
-	struct sl_span subject, san; /* of the client's certificate; empty: none sent */
-	/* server certificate, for sl_tls_cert_covers() of tls/cert.h */
+	struct sl_span sni;          /* lower case; empty: not sent */
+	struct sl_span subject, san; /* of the client's certificate; empty: not sent */
+	/* server certificate, for sl_tls_cert_covers() */
 	const struct sl_tls_cert *cert;
 	bool resumed;
 	uint8_t alpn;
@@ -50,17 +49,14 @@ struct sl_conn_tls {
 /* Addresses and TLS state. The PROXY filter replaces the addresses that the transport reports. */
 struct sl_conn_info {
 	struct sl_addr local, peer;
-	uint16_t listener; /* index of the listener; set at accept, not by `info` */
+	uint16_t listener; /* set at accept, not by `info` */
 	struct sl_conn_tls tls;
 };
 
-/* Downcalls: operations of a stream, called by the layer above. */
+/* Downcalls, from the layer above. */
 struct sl_conn_ops {
 	size_t (*write)(void *self, const void *bytes, size_t len);
-	/*
-	 * Writes up to SL_FRONT_HEAD_OUT bytes beyond the room, all or nothing: heads, chunks,
-	 * frames.
-	 */
+	/* Writes up to SL_FRONT_HEAD_OUT bytes beyond the room, all or nothing. */
 	bool (*write_head)(void *self, const void *bytes, size_t len);
 	size_t (*room)(const void *self); /* bytes that `write` would take now */
 	void (*want_room)(void *self);
@@ -69,10 +65,10 @@ struct sl_conn_ops {
 	void (*reset)(void *self);
 	void (*info)(const void *self, struct sl_conn_info *out);
 	/*
-	 * Returns a buffer of at least `min` bytes in the output, and its size in *room; NULL if
-	 * there is none now (`writable` follows). `commit` must follow before any other call.
-	 * `beyond`: the buffer may exceed the room as in write_head; needs a true `fits_head`. Only
-	 * the transport, and filters that pass bytes unchanged, offer these three.
+	 * Returns a buffer of at least `min` bytes in the output, and its size in *room; NULL: none
+	 * now (`writable` follows). `commit` must follow before any other call. `beyond`: may
+	 * exceed the room as in write_head; needs a true `fits_head`. Offered by the transport, and
+	 * by filters that pass bytes unchanged.
 	 */
 	uint8_t *(*lay)(void *self, size_t min, bool beyond, size_t *room);
 	void (*commit)(void *self, size_t len);
@@ -84,14 +80,11 @@ struct sl_conn {
 	void *self;
 };
 
-/* Upcalls: events of a stream, called by the layer below. */
+/* Upcalls, from the layer below. */
 struct sl_conn_user {
-	/*
-	 * The peer's address is known now. Called at most once; handshakes of filters may still
-	 * run.
-	 */
+	/* The peer's address is known. At most once; handshakes may still run. */
 	void (*named)(void *user);
-	/* The handshakes of all filters are complete. Not called without filters. */
+	/* All handshakes are complete. Not called without filters. */
 	void (*opened)(void *user);
 	size_t (*input)(void *user, struct sl_chunk *chunk);
 	void (*eof)(void *user);
@@ -106,23 +99,22 @@ struct sl_filter {
 	/* downcalls from the layer above; their argument is the filter */
 	const struct sl_conn_ops *offers;
 	struct sl_conn below;
-	struct sl_filter *under; /* the filter that offers `below`; NULL: the transport */
+	struct sl_filter *under; /* offers `below`; NULL: the transport */
 	const struct sl_conn_user *up;
 	void *user; /* argument of `up` */
-	bool talks; /* has a handshake of its own, whose end `opened` reports */
+	bool talks; /* has a handshake, whose end `opened` reports */
 };
 
 /*
  * Creates the filters of an accepted connection. The caller sets `up` and `user` of *top, the
- * topmost filter; NULL: none. Returns false to refuse the connection. `open` may be NULL: no
- * filters.
+ * topmost filter; NULL: none. Returns false to refuse the connection. `open` may be NULL.
  */
 struct sl_filter_maker {
 	bool (*open)(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
 		     struct sl_filter **top);
 	/*
-	 * Returns true if a filter will call `named`; until then the peer address is that of a
-	 * proxy. NULL: never.
+	 * Returns true if a filter will call `named`; the peer address is a proxy's until then.
+	 * NULL: never.
 	 */
 	bool (*expects_proxy_header)(void *arg, const struct sl_conn_info *info);
 	/* applies results of other threads; returns their number; NULL: none */
@@ -130,7 +122,7 @@ struct sl_filter_maker {
 	/* deadline of the next poll(); NULL: never */
 	uint64_t (*next_ns)(void *arg);
 	void (*listeners)(void *arg, const struct sl_config *cfg);
-	/* writes what filters hold back, before output is built; NULL: none */
+	/* writes bytes held back, before output is built; NULL: none */
 	void (*flush)(void *arg);
 	void *arg;
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selects the front of a connection; core/client.c calls again while more bytes are needed. */
+/* Selects the front of a connection. */
 #include "front/front.h"
 
 const struct sl_front_ops *sl_front_detect(struct sl_span first)
 {
-	/* The h2 front checks the rest of the preface; no HTTP/1 method is called PRI. */
+	/* The h2 front checks the rest; no HTTP/1 method is called PRI. */
 	static const struct sl_span magic = SL_SPAN_LIT("PRI ");
 
 	if (first.len < magic.len)

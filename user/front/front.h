@@ -9,7 +9,7 @@
  *
  * A front (http1, h2, datagram) is one protocol on one connection. It does no I/O and reads no
  * clock. A stream is one request and its reply. The core embeds struct sl_stream as the first
- * member of its exchange, so joining them needs no allocation or lookup. Life of a stream:
+ * member of its exchange. Life of a stream:
  *
  *   begin -> body* -> end                    request, as the front parses it
  *   ready -> head -> (peek -> take)* -> END  reply, as fast as the front can write it; it can start
@@ -19,20 +19,20 @@
  *                                            core takes the stream back
  *
  * The core calls the front (struct sl_front_ops). Only within such a call, the front calls the core
- * (struct sl_front_cb), which does not call back. So neither side must be re-entrant:
+ * (struct sl_front_cb), which does not call back:
  *
- * - `ready` reports a change: a reply head, more reply bytes, the end, BROKEN, or request bytes
- *   that were passed on or may be sent.
- * - `ready` comes at once for a backend's reply, whose bytes may be lent until it returns: taking
- *   them at once saves a copy. For a reply of the gateway it comes at the end of the burst.
- * - A front pulls when it is the stream's turn and there is room, in `ready` or in any other call.
- *   The core keeps what the front leaves.
+ * - `ready` reports a reply head, more reply bytes, the end, BROKEN, or request bytes that were
+ *   passed on or may be sent.
+ * - `ready` comes at once for a backend's reply, whose bytes may be lent until it returns. For a
+ *   reply of the gateway it comes at the end of the burst.
+ * - A front pulls in any call when it is the stream's turn and there is room. The core keeps the
+ *   rest.
  * - No reply is pulled and no stream ends within begin, body and end.
  * - Exactly one of done and cancel is called for each stream. The stream is invalid afterwards.
  *
- * Pulling a reply: `head` returns the head. The front sets st->started once the head is being
- * written. A failure after that is BROKEN; a failure before that is replaced by the gateway's own
- * reply. `peek` returns the next bytes, which stay valid until `take` removes them.
+ * The front sets st->started once the head is being written. A failure after that is BROKEN; a
+ * failure before that is replaced by the gateway's own reply. Bytes of `peek` stay valid until
+ * `take`.
  */
 #ifndef SL_FRONT_FRONT_H
 #define SL_FRONT_FRONT_H
@@ -54,31 +54,29 @@ enum sl_proto { SL_PROTO_HTTP1, SL_PROTO_HTTP2, SL_PROTO_GRPC, SL_PROTO_DATAGRAM
 
 #define SL_LEN_UNKNOWN UINT64_MAX
 
-/* Head of a request. All views are valid during `begin` only. */
+/* Head of a request. Views are valid during `begin` only. */
 struct sl_request {
 	uint8_t proto;
 	uint8_t method;
 	int8_t urgency; /* RFC 9218, 0 most urgent .. 7; -1 not stated */
 	bool end;       /* no body follows, and `end` is not called */
-	bool unproven;  /* source address is not verified */
-	/* the client waits for 100 (Continue) before it sends the body, RFC 9110 10.1.1 */
+	bool unproven;  /* source address not verified */
+	/* the client waits for 100 (Continue), RFC 9110 10.1.1 */
 	bool expect;
-	bool all_headers;  /* pass all fields to the backend, not only those that the route names */
+	bool all_headers;  /* pass all fields to the backend, not only the route's */
 	bool must_upgrade; /* valid only if answered with 101 */
-	bool coalesces;    /* the connection may carry requests for other hosts, RFC 9113 9.1.1 */
-	uint16_t service;  /* service number of a datagram; 0: route by path */
+	bool coalesces;    /* the connection may carry other hosts, RFC 9113 9.1.1 */
+	uint16_t service;  /* of a datagram; 0: route by path */
 	struct sl_span method_name;
 	struct sl_span authority;
-	struct sl_span path; /* absolute path without query, as received (not decoded) */
+	struct sl_span path; /* absolute, without query, as received (not decoded) */
 	struct sl_span query;
-	/*
-	 * Called method of gRPC, "pkg.Service/Method". Backends get it in place of path and method.
-	 */
+	/* gRPC: "pkg.Service/Method". Backends get it in place of path and method. */
 	struct sl_span call;
 	struct sl_span content_type;
 	/*
-	 * Protocols of the client's Upgrade field, as a list; empty: none. `end` is set then: bytes
-	 * after the head belong to the new protocol, see sl_stream.upgrade.
+	 * Protocols of the client's Upgrade field. If not empty, `end` is set: later bytes belong
+	 * to the new protocol, see sl_stream.upgrade.
 	 */
 	struct sl_span upgrade;
 	const struct sl_header *headers;
@@ -91,29 +89,27 @@ struct sl_request {
 	uint64_t take_ns;
 };
 
-/* Head and tail of a reply. Views are valid until the next call of the core. */
+/* Reply without body. Views are valid until the next call of the core. */
 struct sl_reply {
 	uint16_t status; /* HTTP; 101 only with `upgrade` */
 	uint16_t grpc_status;
-	bool gateway; /* created by the gateway, not by a backend; `outcome` gives the reason */
+	bool gateway; /* created by the gateway; `outcome` gives the reason */
 	uint8_t outcome;
 	bool whole;
-	uint32_t retry_after_s; /* 0: none */
-	uint32_t allow;         /* bit set of enum sl_method for the Allow field; 0: no field */
-	uint32_t service_us;    /* time the backend took; 0: unknown */
+	uint32_t retry_after_s;
+	uint32_t allow;      /* enum sl_method bits for the Allow field; 0: no field */
+	uint32_t service_us; /* time the backend took; 0: unknown */
 	struct sl_span grpc_message;
 	struct sl_span content_type;
-	struct sl_span reason;     /* HTTP/1 reason phrase; empty: the standard text */
-	bool has_server, has_date; /* present among `headers`, so the front adds none */
+	struct sl_span reason;     /* HTTP/1; empty: the standard text */
+	bool has_server, has_date; /* present in `headers`: the front adds none */
 	struct sl_span upgrade;    /* status 101: protocol of the bytes that follow */
-	/*
-	 * Names in lower case, no CR, LF or NUL; values likewise, unless the name ends with -bin.
-	 */
+	/* Names in lower case. Values without CR, LF or NUL, unless the name ends with -bin. */
 	const struct sl_header *headers;
 	uint32_t header_cnt;
 	const struct sl_header *trailers;
 	uint32_t trailer_cnt;
-	uint64_t body_len; /* total; SL_LEN_UNKNOWN: streamed without a length, or status 101 */
+	uint64_t body_len; /* total; SL_LEN_UNKNOWN: streamed, or status 101 */
 };
 
 struct sl_reply_parts {
@@ -122,33 +118,33 @@ struct sl_reply_parts {
 	struct sl_header trailers[SL_RPC_MAX_TRAILERS];
 };
 
-/* Next contiguous bytes of a reply, and what follows them. */
+/* Next contiguous bytes of a reply, and the state behind them. */
 struct sl_piece {
 	struct sl_span bytes; /* empty: none now */
 	enum sl_behind {
 		SL_MORE,
 		SL_END,
-		SL_BROKEN, /* the reply broke off, without bytes */
+		SL_BROKEN, /* the reply broke off; no bytes */
 	} behind;
 };
 
 enum {
 	SL_PREFIX_MAX = 8,
-	/* Longest reply head: a backend's metadata and 2 KiB of the gateway's fields. */
+	/* Longest reply head: a backend's metadata and 2 KiB of own fields. */
 	SL_FRONT_HEAD_OUT = SL_RPC_MAX_META + 2048,
 };
 
 /*
- * Request as its front sees it. Zeroed by the core; the front uses it from begin to done or cancel.
+ * Request as its front sees it. Zeroed by the core; used by the front from begin to done or cancel.
  */
 struct sl_stream {
 	union {
 		struct sl_stream *next;
 		void *own;
 	};
-	uint64_t reply_left; /* bytes of the reply body not yet written */
-	uint64_t body_left;  /* bytes of the request body not yet received */
-	uint8_t method;      /* set by each front; the core tests it for HEAD */
+	uint64_t reply_left; /* bytes of the body not yet written */
+	uint64_t body_left;  /* bytes of the body not yet received */
+	uint8_t method;      /* the core tests it for HEAD */
 	uint8_t state;
 	uint8_t flags;
 	uint8_t version_minor;
@@ -156,49 +152,45 @@ struct sl_stream {
 	/* answered before the request's end: drop the rest, call neither body nor end */
 	bool refused;
 	bool open_ended; /* the body is passed on as it arrives; a reply may start meanwhile */
-	bool narrow;     /* the window of the stream should be small */
-	bool awaits;     /* do not send 100 (Continue) before a `ready` that finds this false */
+	bool narrow;
+	bool awaits; /* do not send 100 (Continue) before a `ready` that finds this false */
 	/*
-	 * Bytes of the body whose window the front must reopen. Includes message prefixes if the
-	 * stream is `open_ended` and has `prefix`.
+	 * Body bytes whose window the front must reopen. Includes message prefixes if the stream is
+	 * `open_ended` and has `prefix`.
 	 */
 	uint32_t passed;
 	/*
-	 * Set by `begin`: the stream may switch protocols if the reply has status 101. All further
-	 * bytes of the client are its body, whatever the reply is; `end` follows.
+	 * Set by `begin`: a reply with status 101 switches protocols. All further client bytes are
+	 * the body, whatever the reply is; `end` follows.
 	 */
 	bool upgrade;
-	/* set by the front; `trailers` and `prefix` after begin has returned */
-	bool started;    /* the head is being written; set before the first take */
-	bool trailers;   /* the protocol can carry trailers */
-	bool compressed; /* the message is compressed; set before `end`, not used if `open_ended` */
-	bool message_over; /* the only message of a call is complete; not used if `open_ended` */
-	/*
-	 * the stream has its own window, reopened by `passed`: `body` takes all bytes; set after
-	 * begin
-	 */
+	/* set by the front; `trailers` and `prefix` after begin */
+	bool started;      /* the head is being written; set before the first take */
+	bool trailers;     /* the protocol can carry trailers */
+	bool compressed;   /* message is compressed; set before `end`, unused if `open_ended` */
+	bool message_over; /* the call's only message is complete; unused if `open_ended` */
+	/* `body` takes all bytes; the window is reopened by `passed`; set after begin */
 	bool windowed;
-	uint8_t prefix_len; /* length of the prefix of each request message; set with `prefix` */
+	uint8_t prefix_len; /* of each request message; set with `prefix` */
 	/*
-	 * Writes the prefix of a reply message, at most SL_PREFIX_MAX bytes, and returns its
-	 * length. The prefix is pulled with the body and counts in body_len. NULL: messages are
-	 * concatenated.
+	 * Writes the prefix of a reply message, at most SL_PREFIX_MAX bytes. Returns its length,
+	 * which counts in body_len. NULL: messages are concatenated.
 	 */
 	size_t (*prefix)(uint8_t *to, uint64_t message_len, bool compressed);
 };
 
 struct sl_front_limits {
-	uint32_t max_head;     /* request line and headers; 431 */
+	uint32_t max_head;     /* request line and fields; 431 */
 	uint32_t max_target;   /* request line; 414 */
-	uint32_t max_headers;  /* number of header fields; 431 */
+	uint32_t max_headers;  /* 431 */
 	uint64_t max_body;     /* a route may set a lower limit; 413 */
 	uint32_t max_discard;  /* http1: bytes dropped while one reply is written */
 	uint32_t max_pipeline; /* http1: requests without a reply */
 	uint32_t max_streams;
-	uint32_t max_resets_per_s; /* h2: limit of rapid resets and of PING and SETTINGS floods */
-	uint64_t max_message;      /* length of a gRPC message */
+	uint32_t max_resets_per_s; /* h2: rapid resets, PING and SETTINGS floods */
+	uint64_t max_message;      /* bytes of a gRPC message */
 	bool upgrades;             /* h2: announce extended CONNECT, RFC 8441 */
-	/* h2: share of its connections and streams that one address may use; 1: no limit */
+	/* h2: share of connections and streams per address; 1: no limit */
 	double address_connections, address_streams;
 };
 void sl_front_limits_default(struct sl_front_limits *l);
@@ -207,49 +199,40 @@ void sl_front_limits_default(struct sl_front_limits *l);
 struct sl_front_cb {
 
 	/*
-	 * Starts a request and returns its stream, or NULL if no exchange is free. The front then
-	 * answers 503 itself and closes. Sets `refused` if the request is already answered, unless
-	 * rq->end is set.
+	 * Starts a request. Returns its stream, or NULL if no exchange is free: the front answers
+	 * 503 and closes. Sets `refused` if already answered, unless rq->end is set.
 	 */
 	struct sl_stream *(*begin)(void *conn, const struct sl_request *rq);
 	/*
-	 * Passes body bytes and returns how many were taken. Fewer than chunk->len: stop reading
-	 * and offer the rest when sl_front_ops.input is called again. May take chunk->frame if all
-	 * bytes are taken.
+	 * Passes body bytes. Returns how many were taken. If fewer than chunk->len, stop reading
+	 * and offer the rest at the next `input`. May take chunk->frame if all bytes are taken.
 	 */
 	size_t (*body)(void *conn, struct sl_stream *st, struct sl_chunk *chunk);
 	/*
-	 * Announces that the next `len` body bytes are one message. For `open_ended` streams of
-	 * protocols with messages. Returns false if the stream has been refused.
+	 * Announces that the next `len` body bytes are one message of an `open_ended` stream.
+	 * Returns false if the stream is refused.
 	 */
 	bool (*message)(void *conn, struct sl_stream *st, uint32_t len, bool compressed);
 	/*
-	 * Passes the trailers of an `open_ended` request, directly before `end`. If the stream is
-	 * refused by this call, `end` is not called.
+	 * Passes the trailers of an `open_ended` request, directly before `end`. If this call
+	 * refuses the stream, `end` is not called.
 	 */
 	void (*request_trailers)(void *conn, struct sl_stream *st, const struct sl_header *fields,
 				 uint32_t cnt);
-	/* Ends the request. Not called if rq->end was set. */
+	/* Not called if rq->end was set. */
 	void (*end)(void *conn, struct sl_stream *st);
 
-	/*
-	 * Gets the reply head; repeatable until st->started. Returns false if there is no reply
-	 * yet.
-	 */
+	/* Gets the reply head; repeatable until st->started. Returns false if there is none yet. */
 	bool (*head)(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
-	/*
-	 * Returns the next bytes, the same ones until they are taken. BROKEN only after
-	 * st->started.
-	 */
+	/* Returns the next bytes, the same until taken. BROKEN only after st->started. */
 	struct sl_piece (*peek)(void *conn, struct sl_stream *st);
-	/* Releases the first n bytes that `peek` returned. Only after st->started. */
+	/* Releases the first n bytes of `peek`. Only after st->started. */
 	void (*take)(void *conn, struct sl_stream *st, size_t n);
 	/* Returns true if the reply has arrived completely, taken or not. */
 	bool (*whole)(void *conn, const struct sl_stream *st);
 	/*
-	 * After END, if st->trailers is set: gets gRPC status, message and trailers, or returns
-	 * false if the reply is BROKEN after all. After BROKEN: gets the gateway's own reply with
-	 * the cause.
+	 * After END, if st->trailers: gets gRPC status, message and trailers. Returns false if the
+	 * reply is BROKEN after all. After BROKEN: gets the gateway's own reply.
 	 */
 	bool (*trailers)(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
 
@@ -258,47 +241,44 @@ struct sl_front_cb {
 
 	/*
 	 * `write` may take fewer bytes than offered. `write_head` takes all, up to
-	 * SL_FRONT_HEAD_OUT, or fails. `room` returns the bytes that `write` would take.
+	 * SL_FRONT_HEAD_OUT, or fails. `room`: bytes that `write` would take.
 	 */
 	size_t (*write)(void *conn, const void *bytes, size_t len);
 	bool (*write_head)(void *conn, const void *bytes, size_t len);
 	size_t (*room)(void *conn);
 	/*
-	 * Defers the rest of this connection's input, because it has cost much in this burst.
-	 * `input` is called again after other connections and a `writable`, within 10 ms.
+	 * Defers the rest of this connection's input in this burst. `input` is called again after
+	 * other connections and a `writable`, within 10 ms.
 	 */
 	void (*later)(void *conn);
 	/*
-	 * Counts frames that incomplete requests of this client use: 1 more or -1 less. Returns
-	 * false if the client has too many.
+	 * Counts frames of incomplete requests of this client (1 or -1). Returns false if it has
+	 * too many.
 	 */
 	bool (*hold)(void *conn, int32_t frames);
 	/*
-	 * Closes after the bytes that were written. `at_once`: sends RST, so that the client does
-	 * not take a truncated reply for a complete one. No input follows. The core calls
-	 * sl_front_ops.close later, when the connection is gone, never from within this call.
+	 * Closes after the written bytes. `at_once`: sends RST, for a truncated reply. No input
+	 * follows. The core calls sl_front_ops.close later, never from within this call.
 	 */
 	void (*close)(void *conn, bool at_once);
 };
 
 enum sl_serving { SL_SERVING_UNKNOWN, SL_SERVING_YES, SL_SERVING_NO };
-/* Scope of a health query: everything (no name), a pool, or the route of exactly this prefix. */
+/* Scope of a health query: all, a pool, or the route of exactly this prefix. */
 enum sl_asked { SL_ASKED_ALL, SL_ASKED_POOL, SL_ASKED_ROUTE };
 
 /*
- * Resources that a front borrows from its worker. A request head split over segments is gathered in
- * a frame. It moves to a buffer of `heads` (limits->max_head bytes each) if it outgrows the frame.
- * Both are bounded and used only while a head is incomplete. If none is free, the answer is 503.
- * The worker knows the connection that uses each buffer, so it can evict a slow one.
+ * Resources that a front borrows from its worker. A split request head is gathered in a frame, then
+ * in a buffer of `heads` (limits->max_head bytes each). If none is free, the answer is 503.
  */
 struct sl_front_env {
 	struct sl_umem *umem;
-	struct sl_mempool *heads; /* NULL: a split head must fit in a frame, otherwise 431 */
-	/* connection per object of `heads`, or NULL if free; NULL: not recorded */
+	struct sl_mempool *heads; /* NULL: a split head must fit in a frame, or 431 */
+	/* connection per object of `heads`, for eviction; NULL: not recorded */
 	void **head_conns;
 	const struct sl_front_limits *limits;
 	const struct sl_front_cb *cb;
-	const uint64_t *now_ns; /* the worker's time, updated once per burst */
+	const uint64_t *now_ns; /* updated once per burst */
 	const char *date;       /* IMF-fixdate of this second, 29 bytes */
 	void *h2;
 	void *datagram;
@@ -306,15 +286,13 @@ struct sl_front_env {
 	bool draining;
 	/* Returns whether a backend is available; NULL: no health service. */
 	enum sl_serving (*serving)(void *arg, enum sl_asked what, struct sl_span name);
-	/*
-	 * Returns true if a route matches that names this service, "/pkg.Service"; NULL: none does.
-	 */
+	/* Returns true if a route names this service, "/pkg.Service"; NULL: none does. */
 	bool (*routed)(void *conn, const struct sl_request *rq, struct sl_span service);
 	void *serving_arg;
 	const struct sl_descriptors *descriptors; /* NULL: no reflection */
 };
 
-/* Returns a buffer of `heads` for connection `conn`, or NULL if none is free or configured. */
+/* Returns a buffer of `heads` for `conn`, or NULL if none is free or configured. */
 uint8_t *sl_front_head_get(const struct sl_front_env *env, void *conn);
 void sl_front_head_put(const struct sl_front_env *env, uint8_t *buf);
 
@@ -343,12 +321,12 @@ enum sl_front_error {
 		SL_FRONT_ERR_CNT
 };
 
-enum { SL_FRONT_STATE_SIZE = 64 }; /* bytes of front state inside the core's client connection */
+enum { SL_FRONT_STATE_SIZE = 64 }; /* bytes inside the core's client connection */
 
 enum sl_front_rest {
 	SL_FRONT_BUSY,
 	SL_FRONT_IDLE,
-	/* idle, but the client waits for messages that the front sends by itself (health watch) */
+	/* idle, but the client waits for messages (health watch) */
 	SL_FRONT_TELLS,
 };
 
@@ -356,55 +334,54 @@ struct sl_front_ops {
 	const char *name;
 	/*
 	 * Initialises `state`, SL_FRONT_STATE_SIZE zeroed bytes that live as long as the
-	 * connection. `source` identifies the client address (IPv6: its /64) while any connection
-	 * of it is open; 0: unknown.
+	 * connection. `source` identifies the client address (IPv6: /64) while a connection of it
+	 * is open; 0: unknown.
 	 */
 	void (*open)(void *state, const struct sl_front_env *env, void *conn, uint32_t source);
 	/*
-	 * Parses client bytes and returns how many were used. The rest is offered again, with later
+	 * Parses client bytes. Returns how many were used. The rest is offered again, with later
 	 * bytes, after `ready` and `writable`.
 	 */
 	size_t (*input)(void *state, const struct sl_front_env *env, struct sl_chunk *chunk);
 	/*
-	 * The client closed its half. `listens`: it may still read, so its requests are answered.
-	 * Otherwise the client is gone, and streams without a complete reply are cancelled.
+	 * The client closed its half. `listens`: it may still read, so requests are answered.
+	 * Otherwise streams without a complete reply are cancelled.
 	 */
 	void (*eof)(void *state, const struct sl_front_env *env, bool listens);
 	/*
-	 * A stream has something new to pull, st->passed has grown, or st->awaits was cleared. The
+	 * A stream has something to pull, st->passed has grown, or st->awaits was cleared. The
 	 * stream may be done when this returns.
 	 */
 	void (*ready)(void *state, const struct sl_front_env *env, struct sl_stream *st);
 	/*
-	 * Sends an interim reply such as 103 now, or drops it if another stream is being answered
-	 * or the client does not read. Called only before the final head. May be NULL.
+	 * Sends an interim reply now, or drops it if another stream is being answered or the client
+	 * does not read. Only before the final head. May be NULL.
 	 */
 	void (*interim)(void *state, const struct sl_front_env *env, struct sl_stream *st,
 			const struct sl_reply *r);
 	void (*writable)(void *state, const struct sl_front_env *env);
 	/*
-	 * Stops taking new requests (GOAWAY, Connection: close) and finishes the running ones. Also
-	 * called for a connection that was idle for too long.
+	 * Takes no new requests (GOAWAY, Connection: close) and finishes the running ones. Also
+	 * called after the idle timeout.
 	 */
 	void (*drain)(void *state, const struct sl_front_env *env);
-	/* The client was too slow with a head or body: answers 408 if possible, and closes. */
+	/* A head or body was too slow: answers 408 if possible, and closes. */
 	void (*timeout)(void *state, const struct sl_front_env *env);
 	/* The connection is gone: cancels every stream and returns every frame. */
 	void (*close)(void *state, const struct sl_front_env *env);
-	/* Returns whether requests are in progress (for idle and head timeouts). */
+	/* Returns whether requests are in progress, for idle and head timeouts. */
 	enum sl_front_rest (*rest)(const void *state);
 	/*
-	 * Returns when the head being received began, or 0 if there is none. NULL: other streams
-	 * can delay a head, so its age is no fault of the client.
+	 * Returns when the head being received began; 0: none. NULL: other streams can delay a
+	 * head.
 	 */
 	uint64_t (*head_since)(const void *state);
 	/*
-	 * Returns false if the client keeps the window of this stream closed. *bytes: reply bytes
-	 * sent on all streams of the connection, modulo 2^32. NULL: the protocol writes one reply
-	 * at a time.
+	 * Returns false if the client keeps the stream's window closed. *bytes: reply bytes sent on
+	 * the connection, modulo 2^32. NULL: one reply at a time.
 	 */
 	bool (*flow)(const void *state, const struct sl_stream *st, uint32_t *bytes);
-	/* Resets a stream whose client reads too slowly; the connection stays. May be NULL. */
+	/* Resets a stream whose client reads too slowly. May be NULL. */
 	void (*abandon)(void *state, const struct sl_front_env *env, struct sl_stream *st);
 };
 
@@ -413,26 +390,26 @@ extern const struct sl_front_ops sl_front_h2;
 extern const struct sl_front_ops sl_front_datagram;
 
 /*
- * Selects h2 for an HTTP/2 preface (RFC 9113 3.4), http1 otherwise. NULL: more bytes are needed, up
- * to 4.
+ * Selects h2 for an HTTP/2 preface (RFC 9113 3.4), http1 otherwise. NULL: needs more bytes, up to
+ * 4.
  */
 const struct sl_front_ops *sl_front_detect(struct sl_span first);
 
 enum sl_reply_side { SL_REPLY_HEAD = 1, SL_REPLY_TAIL = 2, SL_REPLY_INTERIM = 4 };
 
 /*
- * Decodes and checks a metadata block of a backend: fields of the head, the tail, or both, or of an
- * INTERIM reply. Returns false if malformed.
+ * Decodes and checks a backend's metadata block: head, tail, both, or an INTERIM reply. Returns
+ * false if malformed.
  */
 bool sl_reply_decode(struct sl_span block, unsigned sides, struct sl_reply_parts *out);
 
-/* Builds the gateway's own reply. Its body, where the protocol has one, is the outcome's text. */
+/* Builds the gateway's own reply. The body, if any, is the outcome's text. */
 void sl_reply_own(enum sl_outcome why, struct sl_reply_parts *out);
 struct sl_span sl_outcome_text(enum sl_outcome why);
 
 /*
- * Returns true for backend fields that are left out of a reply: hop-by-hop fields and those that
- * the gateway writes (RFC 9110 7.6.1, RFC 9113 8.2.2).
+ * Returns true for backend fields that a reply leaves out: hop-by-hop, and written by the gateway
+ * (RFC 9110 7.6.1, RFC 9113 8.2.2).
  */
 bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name);
 

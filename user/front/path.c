@@ -5,7 +5,7 @@
 
 #include "base/num.h"
 
-/* Decodes one character. Returns its encoded length, or 0 if it is not allowed here. */
+/* Returns the encoded length, or 0 if not allowed here. */
 static size_t take_char(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
@@ -30,12 +30,12 @@ static bool is_unreserved(uint8_t c)
 }
 
 /*
- * ENCODED: a name with needlessly encoded characters. HERE and UP: "." and "..", decoded.
- * WITH_PARAMETERS: one of these followed by ";x".
+ * ENCODED: needlessly encoded characters. HERE and UP: "." and "..", decoded. WITH_PARAMETERS: one
+ * of these with ";x".
  */
 enum segment { NAME, ENCODED, EMPTY, HERE, UP, WITH_PARAMETERS, BROKEN };
 
-/* Classifies the segment from p to the next slash; *end is set to that slash. */
+/* *end: the next slash. */
 static enum segment segment_at(const uint8_t *p, const uint8_t *limit, const uint8_t **end)
 {
 	const uint8_t *at = p;
@@ -85,7 +85,7 @@ bool sl_path_is_plain(struct sl_span path)
 	return true;
 }
 
-/* Copies a segment. Characters that must stay encoded use capital digits (RFC 3986 6.2.2.1). */
+/* Copies a segment. Encoded characters use capital digits (RFC 3986 6.2.2.1). */
 static uint8_t *copy_name(uint8_t *out, const uint8_t *p, const uint8_t *end)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -109,7 +109,7 @@ static uint8_t *copy_name(uint8_t *out, const uint8_t *p, const uint8_t *end)
 bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out)
 {
 	const uint8_t *p = path.ptr, *limit = path.ptr + path.len, *end;
-	uint8_t *at = buf; /* end of the last segment, without a slash */
+	uint8_t *at = buf; /* last segment's end, without a slash */
 	bool slash = false;
 
 	*out = path;
@@ -143,14 +143,13 @@ bool sl_path_is_simple(struct sl_span path)
 	for (; p < end; p++) {
 		if (*p == '%' || *p == '\\' || *p >= 0x80)
 			return false;
-		/* An empty segment, or one that begins with a dot. */
 		if (*p == '/' && end - p > 1 && (p[1] == '/' || p[1] == '.'))
 			return false;
 	}
 	return true;
 }
 
-/* Returns the length of the UTF-8 sequence of a non-ASCII byte at p, or 0 if invalid. */
+/* Returns the length of the sequence at p, or 0 if invalid. */
 static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 {
 	size_t n = *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
@@ -168,7 +167,7 @@ static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 	return n;
 }
 
-/* Decodes one character. Returns its encoded length, or 0 if invalid. */
+/* Returns the encoded length, or 0 if invalid. */
 static size_t decode_byte(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
@@ -184,7 +183,7 @@ static size_t decode_byte(const uint8_t *p, const uint8_t *end, uint8_t *c)
 	return *c ? 3 : 0;
 }
 
-/* Returns true if the literal interpretation keeps this character encoded. */
+/* Of the literal interpretation. */
 static bool stays_encoded(uint8_t c)
 {
 	return c == '/' || c == '\\' || c == '%';
@@ -216,7 +215,7 @@ static bool read_literal(struct sl_span path, uint8_t *to, struct sl_span *out, 
 	return true;
 }
 
-/* Returns the end of the segment at p: a slash or backslash, encoded or not, of length *slash. */
+/* Returns the segment's end: a slash or backslash, encoded or not, of length *slash. */
 static const uint8_t *segment_end(const uint8_t *p, const uint8_t *end, size_t *slash)
 {
 	for (; p < end; p++) {
@@ -247,7 +246,7 @@ static enum segment segment_kind(const uint8_t *p, const uint8_t *end)
 	return len == 1 ? HERE : UP;
 }
 
-/* Resolves the literal interpretation, which begins with a slash. */
+/* Resolves the literal interpretation. */
 static bool resolve_path(struct sl_span literal, uint8_t *to, struct sl_path_readings *out,
 			 bool *empty)
 {

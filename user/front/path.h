@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detects paths that servers interpret differently. A backend may decode a path, merge slashes and
- * resolve dot segments, or not. So it may serve a path that another route protects:
+ * Detects paths that servers interpret differently. A backend may or may not decode a path, merge
+ * slashes and resolve dot segments. So it may serve a path that another route protects:
  *
  *   /public/../admin   /public/%2e%2e/admin   /public/..;x/admin   //admin   /public%2f..%2fadmin
  *   /%61dmin
  *
- * A plain path has one interpretation (RFC 3986 2.1, 5.2.4, 6.2.2). It contains none of these:
+ * A plain path has one interpretation (RFC 3986 2.1, 5.2.4, 6.2.2). It has none of these:
  * - a segment "." or "..", decoded, with or without parameters
  * - an empty segment other than the last
  * - a backslash, or an encoded slash, backslash or NUL
  * - an encoded unreserved character (letters, digits, - . _ ~)
  * - a % that does not begin two hexadecimal digits
  *
- * All functions are pure. A path without a leading slash ("*" of OPTIONS) is plain.
+ * All functions are pure. A path without a leading slash ("*") is plain.
  */
 #ifndef SL_FRONT_PATH_H
 #define SL_FRONT_PATH_H
@@ -24,10 +24,9 @@
 bool sl_path_is_plain(struct sl_span path);
 
 /*
- * Two interpretations of a path that is passed on as it was sent, both decoded. `literal` keeps
- * %2F, %5C and %25 (in capitals) and empty and dot segments. `resolved` decodes them to slashes,
- * merges slashes and resolves dot segments, as a server that maps paths to files does. If both
- * match the same route, every server stays within it:
+ * Two decoded interpretations of a path that is passed on as sent. `literal` keeps %2F, %5C, %25
+ * (in capitals), empty and dot segments. `resolved` decodes them, merges slashes and resolves dot
+ * segments. If both match the same route, every server stays within it:
  *
  *   sent                  literal               resolved
  *   /@scope%2fpkg         /@scope%2Fpkg         /@scope/pkg
@@ -40,24 +39,22 @@ struct sl_path_readings {
 	bool climbs; /* has a segment `..` */
 };
 
-/* Returns true if both interpretations equal the path, so sl_path_read() is not needed. */
+/* Returns true if both interpretations equal the path. */
 bool sl_path_is_simple(struct sl_span path);
 /*
- * Reads a path that begins with a slash. Both buffers must have room for path.len bytes. Returns
- * false if the interpretations are ambiguous: `..` above the root, `..` together with encoded or
- * empty segments, dot segments with parameters, NUL, an invalid % sequence, or invalid UTF-8.
+ * Reads a path that begins with a slash. Buffers need path.len bytes. Returns false if ambiguous:
+ * `..` above the root or with encoded or empty segments, dot segments with parameters, NUL, invalid
+ * % or UTF-8.
  */
 bool sl_path_read(struct sl_span path, uint8_t *literal, uint8_t *resolved,
 		  struct sl_path_readings *out);
-/*
- * Returns the rest of the path as sent, after the first `len` bytes of the literal interpretation.
- */
+/* Returns the path as sent, after the first `len` bytes of the literal interpretation. */
 struct sl_span sl_path_behind(struct sl_span path, size_t len);
 
 /*
  * Normalises a path: decodes unreserved characters, resolves dot segments, merges slashes. `buf`
- * must have room for path.len bytes; *out points into it. Returns false for encoded slashes,
- * backslashes or NULs, and for dot segments with parameters or above the root.
+ * needs path.len bytes; *out points into it. Returns false for encoded slashes, backslashes or
+ * NULs, and for dot segments with parameters or above the root.
  */
 bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out);
 

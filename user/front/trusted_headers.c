@@ -13,7 +13,6 @@ const struct sl_span sl_trusted_header_names[SL_TRUSTED_CNT] = {
 	[SL_TRUSTED_SAN] = SL_SPAN_LIT("sluice-client-san"),
 };
 
-/* Maps a byte as such a server does. */
 static uint8_t fold_byte(uint8_t c)
 {
 	c = sl_ascii_lower(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields that describe the origin of a request: client address, listener (RFC 7239) and the
- * identity that the client proved by certificate. The gateway writes them. Values that a client
- * sends are not passed on unchanged, and its Connection field cannot remove them.
+ * Fields that describe a request's origin: client address, listener (RFC 7239), identity by client
+ * certificate. The gateway writes them. A client's values are not passed on unchanged, and its
+ * Connection field cannot remove them.
  */
 #ifndef SL_FRONT_TRUSTED_HEADERS_H
 #define SL_FRONT_TRUSTED_HEADERS_H
@@ -14,7 +14,7 @@ enum sl_trusted_header {
 	SL_TRUSTED_FOR,
 	SL_TRUSTED_PROTO,
 	SL_TRUSTED_HOST,
-	SL_TRUSTED_PORT, /* passed on only; the gateway's port is part of the host field */
+	SL_TRUSTED_PORT, /* passed on only; the host field has the gateway's port */
 	SL_TRUSTED_FORWARDED,
 	SL_TRUSTED_SUBJECT,
 	SL_TRUSTED_SAN,
@@ -25,15 +25,13 @@ enum sl_trusted_header {
 extern const struct sl_span sl_trusted_header_names[SL_TRUSTED_CNT];
 
 /*
- * Returns true if `name` equals `lower` for a server that maps all bytes but letters and digits to
- * one character. CGI (RFC 3875 4.1.18), WSGI, Rack and PHP do so: x_forwarded_for.
+ * Returns true if `name` equals `lower` once all bytes but letters and digits are mapped to one
+ * character. CGI (RFC 3875 4.1.18), WSGI, Rack and PHP do so.
  */
 bool sl_trusted_header_folds_to(struct sl_span name, struct sl_span lower);
 /* Returns true if a server could read `name` as one of these fields. */
 bool sl_trusted_header_is(struct sl_span name);
-/*
- * Returns true if a server, but not the gateway, could read `name` as a field that frames a body.
- */
+/* Returns true if a server, but not the gateway, could read `name` as framing a body. */
 bool sl_trusted_header_is_framing(struct sl_span name);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cache of requests and their replies, so that a retry is answered without being executed again.
- * front.c calls sl_datagram_seen() first; a NEW request ends with answered or forget. Lists are
- * linked by index: free slots, the chain of each bucket, and answered slots by age, of which the
- * oldest is reused.
+ * Cache of requests and their replies: a retry is answered without being executed again. Lists are
+ * linked by index; the oldest answered slot is reused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +14,8 @@ enum { SLOT_FREE, SLOT_PENDING, SLOT_ANSWERED };
 struct sl_datagram_slot {
 	struct sl_datagram_source src;
 	uint64_t id;
-	uint64_t sent_ns;      /* ANSWERED: time of the last reply */
-	uint32_t next;         /* in its bucket or the free list */
+	uint64_t sent_ns;      /* ANSWERED: last reply */
+	uint32_t next;         /* bucket or free list */
 	uint32_t older, newer; /* ANSWERED: by age */
 	uint16_t len;
 	uint8_t state;
@@ -164,13 +162,10 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 		s = slot_at(c, link);
 		if (s->state == SLOT_PENDING)
 			return SL_DATAGRAM_PENDING;
-		/*
-		 * Prevents amplification: a short retry does not get the long reply of a longer
-		 * request.
-		 */
+		/* Prevents amplification: a short retry does not get a longer request's reply. */
 		if (s->len > reply_max)
 			return SL_DATAGRAM_AMPLIFY;
-		/* Refreshes the age: a request that is still retried must not be executed again. */
+		/* A request that is still retried must not be executed again. */
 		age_remove(c, s);
 		age_append(c, s, now_ns);
 		*reply = sl_span_of(c->replies + (size_t)(link - 1) * c->reply_cap, s->len);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests in single datagrams: pure functions for the format of sluice/datagram.h, a cache that
- * recognises retries, and the front.
+ * Requests in single datagrams: the format of sluice/datagram.h, a cache of retries, and the front.
  *
  *   datagram -> sl_datagram_parse -> sl_datagram_seen -> NEW: begin, body, end
  *                                                     -> PENDING: drop
@@ -19,7 +18,7 @@
 #include "sluice/drop.h"
 #include "wire/addr.h"
 
-/* Parsed request. Views point into the datagram. */
+/* Views point into the datagram. */
 struct sl_datagram {
 	uint64_t id;
 	uint32_t deadline_us;
@@ -37,9 +36,8 @@ enum sl_datagram_verdict {
 enum sl_datagram_verdict sl_datagram_parse(struct sl_span in, struct sl_datagram *out);
 
 /*
- * Formats the head of a reply, which the caller sends followed by *payload. A payload longer than
- * reply_max or path_max (UDP without fragmentation) is dropped; *status becomes
- * SL_DATAGRAM_REPLY_TOO_LARGE.
+ * Formats the head of a reply, sent before *payload. A payload longer than reply_max or path_max
+ * (UDP without fragmentation) is dropped; *status becomes SL_DATAGRAM_REPLY_TOO_LARGE.
  */
 void sl_datagram_format(const struct sl_datagram *rq, enum sl_datagram_status *status,
 			uint16_t code, uint32_t service_us, size_t path_max,
@@ -69,7 +67,7 @@ enum sl_datagram_seen {
 struct sl_datagram_slot;
 struct sl_datagram_cache {
 	struct sl_datagram_slot *slots;
-	uint32_t *buckets; /* index + 1 of the first slot of each chain */
+	uint32_t *buckets; /* index + 1 of each chain's first slot */
 	uint8_t *replies;  /* reply_cap bytes per slot; pages are allocated on use */
 	uint32_t slot_cnt, bucket_mask, reply_cap;
 	uint32_t free_head; /* index + 1, linked by `next` */
@@ -91,32 +89,32 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 			  const uint8_t head[SL_DATAGRAM_HEAD], struct sl_span payload,
 			  uint64_t now_ns);
-/* Frees the slot without a reply: a retry is a new request. */
+/* Frees the slot; a retry is a new request. */
 void sl_datagram_forget(struct sl_datagram_cache *c, uint32_t slot);
 
 /*
  * The front is one endless connection for all peers of a worker. sl_front_env.datagram is set
- * before it is opened. Datagrams arrive by sl_datagram_input() instead of `input`.
+ * before it opens. Datagrams arrive by sl_datagram_input(), not `input`.
  */
 struct sl_datagrams;
 
 /* Opaque return path of a reply, private to the core. */
 enum { SL_DATAGRAM_WAY_SIZE = 64 };
 struct sl_datagram_cb {
-	/* Sends a reply. It may be lost like any datagram; a retry gets it again. */
+	/* Sends a reply. May be lost; a retry gets it again. */
 	void (*send)(void *conn, const void *way, struct sl_span head, struct sl_span payload);
 	/* Returns the longest datagram that is sent without fragmentation. */
 	size_t (*room)(void *conn, const void *way);
 	void (*drop)(void *conn, enum sl_drop why);
 };
 
-/* Allocates state for `requests` concurrent requests. Returns NULL without memory. */
+/* Allocates state for concurrent requests. Returns NULL without memory. */
 struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_cb *ops, uint32_t requests,
 					 const uint8_t key[16]);
-/* Frees the state after close; NULL is allowed. */
+/* Frees the state after close. NULL is allowed. */
 void sl_datagrams_destroy(struct sl_datagrams *d);
 
-/* Handles one datagram. The `way_len` bytes at `way` (at most SL_DATAGRAM_WAY_SIZE) are copied. */
+/* Handles one datagram. Copies `way_len` bytes (at most SL_DATAGRAM_WAY_SIZE) at `way`. */
 void sl_datagram_input(void *state, const struct sl_front_env *env,
 		       const struct sl_datagram_source *src, const void *way, size_t way_len,
 		       struct sl_chunk *chunk);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Front for datagrams. Call order: sl_datagram_input -> start; ready -> answer. */
+/* Front for datagrams. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -12,13 +12,13 @@ enum {
 	SLOTS = 16384,
 	REPLY_KEPT = 1472, /* fits an MTU of 1500; longer replies are not cached */
 	TTL_S = 10,
-	PAYLOAD_MAX = 4096, /* more than a frame, and so a datagram, can hold */
+	PAYLOAD_MAX = 4096, /* more than a frame can hold */
 };
 
 struct datagram_request {
 	struct sl_list link;
 	struct sl_stream *st;
-	struct sl_datagram rq; /* the views are no longer valid */
+	struct sl_datagram rq; /* views no longer valid */
 	uint32_t slot;
 	uint8_t way[SL_DATAGRAM_WAY_SIZE];
 };
@@ -29,7 +29,7 @@ struct sl_datagrams {
 	struct sl_list open;
 	struct sl_mempool requests;
 	struct sl_datagram_cache cache;
-	uint8_t payload[PAYLOAD_MAX]; /* a reply gathered from several pieces */
+	uint8_t payload[PAYLOAD_MAX]; /* reply gathered from several pieces */
 };
 
 static struct sl_datagrams *datagrams_of(void *state)
@@ -55,7 +55,7 @@ struct datagram_answer {
 	uint32_t service_us;
 };
 
-/* Sends a reply and caches it for retries, unless `slot` is NULL. */
+/* `slot` NULL: not cached. */
 static void send_answer(struct sl_datagrams *d, const struct sl_front_env *env,
 			const struct sl_datagram *rq, const void *way, struct datagram_answer a,
 			struct sl_span payload, const uint32_t *slot)
@@ -82,7 +82,7 @@ static void refuse_request(struct sl_datagrams *d, const struct sl_front_env *en
 		    sl_span_of(NULL, 0), slot);
 }
 
-/* Returns the body of a complete reply of at most PAYLOAD_MAX bytes, made contiguous. */
+/* Makes the body of a complete reply contiguous. */
 static struct sl_span gather_reply(struct sl_datagrams *d, const struct sl_front_env *env,
 				   struct sl_stream *st)
 {
@@ -112,10 +112,7 @@ static void reply_ready(void *state, const struct sl_front_env *env, struct sl_s
 
 	if (!env->cb->head(d->conn, st, &parts))
 		return;
-	/*
-	 * A reply may arrive in parts, because batches are cut anywhere. Streams do not fit a
-	 * datagram.
-	 */
+	/* A reply may arrive in parts. Streams do not fit a datagram. */
 	fits = r->body_len <= PAYLOAD_MAX;
 	if (fits && !r->whole)
 		return;
@@ -197,7 +194,7 @@ void sl_datagram_input(void *state, const struct sl_front_env *env,
 	case SL_DATAGRAM_NEW: start_request(d, env, &rq, way, way_len, chunk, slot); return;
 	case SL_DATAGRAM_PENDING: d->ops->drop(d->conn, SL_DROP_DGRAM_DUPLICATE); return;
 	case SL_DATAGRAM_ANSWERED:
-		/* The path MTU may have shrunk since the first reply. */
+		/* The path MTU may have shrunk. */
 		if (kept.len > d->ops->room(d->conn, way))
 			refuse_request(d, env, &rq, way, SL_DATAGRAM_REPLY_TOO_LARGE, NULL);
 		else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PROXY filter: parses the header, then passes bytes through. A header in one piece, the usual
- * case, is parsed in place. Otherwise it is gathered in a buffer that is freed once it is complete.
+ * PROXY filter: parses the header, then passes bytes through. A split header is gathered in a
+ * buffer, freed once complete.
  */
 #include <errno.h>
 
@@ -61,7 +61,7 @@ static void filter_closed(void *user)
 	proxy_free(p);
 }
 
-/* Resets the connection: the source of its bytes is unknown. */
+/* The source of the bytes is unknown. */
 static void refuse_conn(struct sl_proxy *p)
 {
 	++*p->env->malformed;
@@ -69,7 +69,7 @@ static void refuse_conn(struct sl_proxy *p)
 	filter_closed(p);
 }
 
-/* Appends to the gathered header and returns it in *bytes. Returns false without memory. */
+/* Returns the gathered header in *bytes. False: no memory. */
 static bool gather_header(struct sl_proxy *p, struct sl_span *bytes)
 {
 	size_t n = SL_PROXY_HEADER_MAX - p->head_len;
@@ -86,9 +86,7 @@ static bool gather_header(struct sl_proxy *p, struct sl_span *bytes)
 	return true;
 }
 
-/*
- * Returns how many bytes of the chunk belong to the header, or SIZE_MAX if the connection is gone.
- */
+/* Returns the chunk's bytes of the header, or SIZE_MAX if the connection is gone. */
 static size_t take_header(struct sl_proxy *p, const struct sl_chunk *chunk)
 {
 	struct sl_span bytes = sl_span_of(chunk->ptr, chunk->len);

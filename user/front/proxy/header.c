@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parser of PROXY headers. filter.c calls it again with more bytes until the header is complete. */
 #include <string.h>
 
 #include "base/num.h"
@@ -7,7 +6,7 @@
 
 enum { V1_MAX = 107 };
 
-/* Returns the next word of a line; words are separated by one space. Empty: none. */
+/* Words are separated by one space. Empty: none. */
 static struct sl_span next_word(struct sl_span *line)
 {
 	const uint8_t *space = memchr(line->ptr, ' ', line->len);
@@ -86,20 +85,20 @@ enum {
 
 static const uint8_t v2_signature[12] = "\r\n\r\n\0\r\nQUIT\n";
 
-/* CRC-32C of RFC 3720 B.4, bitwise: at most once per connection. */
+/* CRC-32C of RFC 3720 B.4, bitwise: once per connection. */
 static uint32_t crc32c(const uint8_t *p, size_t len, size_t hole)
 {
 	uint32_t crc = UINT32_MAX;
 
 	for (size_t i = 0; i < len; i++) {
-		crc ^= i - hole < 4 ? 0 : p[i]; /* the checksum's own bytes count as zeros */
+		crc ^= i - hole < 4 ? 0 : p[i]; /* the checksum counts as zeros */
 		for (int bit = 0; bit < 8; bit++)
 			crc = crc >> 1 ^ (crc & 1 ? UINT32_C(0x82f63b78) : 0);
 	}
 	return ~crc;
 }
 
-/* Checks the TLVs after the addresses, and the checksum if present. */
+/* Checks the TLVs, and the checksum if present. */
 static bool check_tlvs(struct sl_span header, size_t at)
 {
 	while (at < header.len) {

@@ -4,8 +4,7 @@
  * byte ("The PROXY protocol", HAProxy, 2020/03/05).
  *
  * The header is accepted only from addresses that the listener names, and required from these. Its
- * source becomes the peer of the connection; the local address is unchanged. Later bytes pass
- * through.
+ * source becomes the peer of the connection; the local address is unchanged.
  */
 #ifndef SL_FRONT_PROXY_H
 #define SL_FRONT_PROXY_H
@@ -21,7 +20,7 @@ enum {
 
 struct sl_proxy_header {
 	struct sl_addr source, destination;
-	bool told; /* false (LOCAL, UNKNOWN, no IP): use the connection's own addresses */
+	bool told; /* false (LOCAL, UNKNOWN, no IP): use own addresses */
 };
 
 /* Returns the header's length, 0 if incomplete, or -1 if malformed. */
@@ -33,12 +32,12 @@ struct sl_proxy_env {
 	uint64_t *headers, *malformed;
 };
 
-/* Initialises for up to `conns` connections. Returns 0 or -errno. */
+/* Initialises for `conns` connections. Returns 0 or -errno. */
 int sl_proxy_env_init(struct sl_proxy_env *env, uint32_t conns, uint64_t *headers,
 		      uint64_t *malformed);
 void sl_proxy_env_fini(struct sl_proxy_env *env);
 
-/* Adds the filter to a connection from a listed address. Returns NULL without memory. */
+/* Adds the filter to a connection. Returns NULL without memory. */
 struct sl_filter *sl_proxy_open(struct sl_proxy_env *env, struct sl_conn transport);
 /* Frees a filter without a layer above. */
 SL_COLD void sl_proxy_drop(struct sl_filter *f);
