@@ -8,10 +8,10 @@
 enum {
 	FIRST_BUCKETS = 64, /* one page */
 	MAX_ENTRIES = 1 << 27,
-	/* 4/5, that is 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow. */
+	/* 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow. */
 	FULL_SLOTS = 16,
 	FULL_BUCKETS = 5,
-	SEARCH_NODES = 64, /* buckets whose entries may move; more than ever needed */
+	SEARCH_NODES = 64, /* buckets whose entries may move */
 };
 
 static bool four_fifths_full(uint32_t buckets, uint32_t entries)
@@ -72,7 +72,7 @@ static unsigned free_slots(const struct sl_flow_bucket *b)
 	return cnt;
 }
 
-/* Splits the next bucket. A split makes room for three entries, so one per insertion is enough. */
+/* A split makes room for three entries, so one per insertion is enough. */
 static void grow(struct sl_flow_table *t)
 {
 	struct sl_flow_bucket *from = &t->buckets[t->split];
@@ -96,7 +96,7 @@ static void grow(struct sl_flow_table *t)
 	}
 }
 
-/* A bucket of the search, reached by moving entry `slot` of node `parent`. */
+/* Reached by moving entry `slot` of node `parent`. */
 struct node {
 	struct sl_flow_bucket *bucket;
 	int parent;
@@ -119,7 +119,7 @@ static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
 	}
 }
 
-/* Breadth-first search for the shortest chain of moves that frees a slot in two full buckets. */
+/* Breadth-first search for the shortest chain of moves that frees a slot. */
 static struct sl_flow_entry *make_room(struct sl_flow_table *t, uint64_t hash)
 {
 	struct node nodes[SEARCH_NODES] = {

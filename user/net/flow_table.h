@@ -7,12 +7,12 @@
  *     low half  -> bucket A [ e e e e ]     an entry lies in A or in B, so a look-up reads two
  *     high half -> bucket B [ e e e e ]     cache lines at most, whatever the peers do
  *
- * The table grows by linear hashing. Once four fifths of all slots are used, each insertion splits
- * the next bucket in place. No operation touches more than a bounded number of buckets. Memory is
- * reserved for the largest size and touched as it fills.
+ * Linear hashing: once four fifths of all slots are used, each insertion splits the next bucket in
+ * place. No operation touches more than a bounded number of buckets. Memory is reserved for the
+ * largest size.
  *
  * The table stores hashes, not keys: `match` tells whether `value` has that key. A burst hashes and
- * prefetches its keys first (sl_flow_hash, sl_flow_prefetch), then looks them up (sl_flow_find).
+ * prefetches its keys before the look-ups.
  */
 #ifndef SL_NET_FLOW_TABLE_H
 #define SL_NET_FLOW_TABLE_H
@@ -26,9 +26,9 @@
 
 enum {
 	SL_FLOW_SLOTS = 4,
-	SL_FLOW_BYTES_MAX = 20, /* memory per entry in a large table: 16 at four fifths full */
+	SL_FLOW_BYTES_MAX = 20, /* per entry: 16 at four fifths full */
 };
-/* An enum of its own: the value makes the enum unsigned. */
+/* An enum of its own: unsigned by the value. */
 enum { SL_FLOW_NONE = 0xffffffff }; /* not found */
 
 /* IPv4 addresses: first four bytes, the rest zero. */
@@ -38,14 +38,14 @@ struct sl_flow_key {
 	uint16_t local_port_be;
 	uint16_t remote_port_be;
 	uint8_t family; /* 4 or 6 */
-	uint8_t pad[3]; /* zero: keys are compared as bytes */
+	uint8_t pad[3]; /* zero: compared as bytes */
 };
 _Static_assert(sizeof(struct sl_flow_key) == 40, "no hidden padding");
 
 typedef bool sl_flow_match_fn(const void *ctx, uint32_t value, const struct sl_flow_key *key);
 
 struct sl_flow_entry {
-	uint64_t hash; /* never 0; 0 marks an empty slot */
+	uint64_t hash; /* never 0: an empty slot */
 	uint32_t value;
 	uint32_t pad;
 };
@@ -58,7 +58,7 @@ _Static_assert(sizeof(struct sl_flow_bucket) == SL_CACHELINE, "one cache line pe
 struct sl_flow_table {
 	struct sl_flow_bucket *buckets;
 	uint32_t mask;  /* of the complete part of the table */
-	uint32_t split; /* buckets below it are split and use the next larger mask */
+	uint32_t split; /* buckets below it use the next larger mask */
 	struct sl_sipkey key;
 	sl_flow_match_fn *match;
 	const void *ctx;
@@ -78,7 +78,7 @@ static inline uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struc
 	uint64_t w[5], hash;
 
 	if (k->family == 4) {
-		/* The number of words is part of the hash: IPv4 and IPv6 keys differ. */
+		/* The number of words is part of the hash. */
 		w[0] = sl_get_le32(k->local) | (uint64_t)sl_get_le32(k->remote) << 32;
 		w[1] = k->local_port_be | (uint32_t)k->remote_port_be << 16;
 		hash = sl_siphash13_words(key, w, 2);
@@ -138,8 +138,8 @@ static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash
 }
 
 /*
- * Inserts a key that is not in the table. Returns 0, or -ENOSPC if max_entries are in or, very
- * rarely, no slot could be freed. The table is unchanged then.
+ * Inserts a key that is not in the table. Returns 0, or -ENOSPC (max_entries, or no slot could be
+ * freed) and an unchanged table.
  */
 int sl_flow_insert(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 

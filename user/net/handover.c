@@ -21,7 +21,7 @@ enum {
 	COOKIE_GRAIN_NS = 1000000000,
 };
 
-/* A frame under way; its bytes follow after SLOT_HEADER. Offsets as in struct sl_frame. */
+/* A frame under way; its bytes follow after SLOT_HEADER. */
 struct handover_slot {
 	uint64_t rx_ns;
 	uint16_t l2_off, l3_off, l4_off;
@@ -41,9 +41,9 @@ struct bucket {
 	_Atomic uint64_t word[DIR_SLOTS];
 } SL_ALIGNED(SL_CACHELINE);
 
-/* A worker's end. Senders set its bits. */
+/* Senders set its bits. */
 struct sl_handover {
-	_Atomic uint32_t filled SL_ALIGNED(SL_CACHELINE); /* bit per sender whose ring has frames */
+	_Atomic uint32_t filled SL_ALIGNED(SL_CACHELINE); /* bit per sender with frames */
 	_Atomic uint32_t armed;
 	struct sl_handover_hub *hub SL_ALIGNED(SL_CACHELINE); /* constant from here */
 	unsigned worker;
@@ -120,7 +120,6 @@ struct sl_handover_hub *sl_handover_hub_create(unsigned worker_cnt, uint32_t max
 	h->dir = map_pages(h->dir_len);
 	if (!h->dir)
 		goto fail;
-	/* Reserved for all pairs, touched only where frames pass. */
 	h->slot_len = SLOT_HEADER + (size_t)frame_size;
 	h->slots_len = h->slot_len * RING_SLOTS * worker_cnt * worker_cnt;
 	h->slots = map_pages(h->slots_len);
@@ -180,9 +179,7 @@ static uint64_t word_of(uint64_t hash, unsigned worker)
 	return (hash & ~(uint64_t)WORKER_BITS) | (worker + 1);
 }
 
-/*
- * Returns the flow's word, or else the first free word of the emptier bucket; NULL: both are full.
- */
+/* Returns the flow's word, else the first free word of the emptier bucket; NULL: both are full. */
 static _Atomic uint64_t *place_for(const struct sl_handover_hub *h, uint64_t hash, uint64_t *seen)
 {
 	_Atomic uint64_t *hole[2] = {NULL, NULL};
@@ -214,7 +211,7 @@ bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key)
 	const struct sl_handover_hub *h = n->handover->hub;
 	uint64_t hash = sl_flow_hash_key(&h->key, key), seen;
 
-	/* Another worker may have taken the free word meanwhile: look again. */
+	/* Another worker may have taken the word: look again. */
 	for (int i = 0; i < DIR_TRIES; i++) {
 		_Atomic uint64_t *w = place_for(h, hash, &seen);
 
@@ -245,7 +242,7 @@ void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key)
 	}
 }
 
-/* Returns the worker that owns the flow, or -1. `self` has missed already and is skipped. */
+/* Returns the owning worker, or -1. `self` has missed already. */
 static int owner_of(const struct sl_handover_hub *h, const struct sl_flow_key *key, unsigned self)
 {
 	uint64_t hash = sl_flow_hash_key(&h->key, key);
@@ -272,7 +269,7 @@ void sl_handover_cookie_sent(struct sl_net *n, uint64_t until_ns)
 	uint64_t old = atomic_load_explicit(shared, memory_order_relaxed);
 
 	until_ns += COOKIE_GRAIN_NS;
-	/* A lost exchange means that another worker has set a similar time. */
+	/* A lost exchange: another worker has set a similar time. */
 	if (until_ns >= old + COOKIE_GRAIN_NS)
 		atomic_compare_exchange_strong_explicit(shared, &old, until_ns,
 							memory_order_relaxed, memory_order_relaxed);
@@ -314,7 +311,7 @@ static void fill_slot(struct handover_slot *s, const struct sl_net *n, const str
 	memcpy((uint8_t *)s + SLOT_HEADER, base + f->l2_off, (size_t)(s->end_off - s->l2_off));
 }
 
-/* Notifies the owner, and wakes it if it sleeps. The fence orders this after the ring's head. */
+/* Wakes the owner if it sleeps. The fence orders this after the ring's head. */
 static void notify(struct sl_handover *owner, unsigned giver)
 {
 	const uint64_t one = 1;
@@ -324,13 +321,13 @@ static void notify(struct sl_handover *owner, unsigned giver)
 	if (!(atomic_load_explicit(&owner->filled, memory_order_relaxed) & bit))
 		atomic_fetch_or(&owner->filled, bit);
 	if (atomic_load(&owner->armed) && atomic_exchange(&owner->armed, 0)) {
-		/* A full counter (EAGAIN) is readable already. */
+		/* EAGAIN: readable already. */
 		if (write(owner->fd, &one, sizeof(one)) < 0)
 			return;
 	}
 }
 
-/* Copies the frame to that worker. Returns false if `most` frames are under way already. */
+/* Returns false if `most` frames are under way already. */
 static bool push(struct sl_net *n, unsigned to, const struct sl_frame *f, uint8_t protocol,
 		 uint32_t most)
 {
@@ -375,7 +372,7 @@ void sl_handover_tell(struct sl_net *n, const struct sl_frame *f, uint8_t protoc
 	}
 }
 
-/* Returns a port of the interface that received the frame, or the first one and *unknown. */
+/* Returns a port of the receiving interface, or the first one and *unknown. */
 static uint8_t port_of_slot(const struct sl_net *n, const struct handover_slot *s, bool *unknown)
 {
 	*unknown = false;
@@ -389,7 +386,7 @@ static uint8_t port_of_slot(const struct sl_net *n, const struct handover_slot *
 	return 0;
 }
 
-/* Copies a slot into a frame of the own UMEM. Returns NULL, and counts it, if there is none. */
+/* Returns NULL, and counts it, without a free frame. */
 static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *s)
 {
 	struct sl_frame *f = NULL;
@@ -415,7 +412,7 @@ static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *
 	return f;
 }
 
-/* Takes up to a burst from one sender. Returns the number of frames; *more: others are left. */
+/* Takes up to a burst from one sender. *more: others are left. */
 static unsigned drain_ring(struct sl_net *n, unsigned giver, bool *more)
 {
 	struct sl_handover_hub *h = n->handover->hub;
@@ -491,10 +488,7 @@ void sl_handover_disarm(struct sl_net *n)
 	if (!n->handover)
 		return;
 	atomic_store(&n->handover->armed, 0);
-	/*
-	 * Always: a sender that has cleared `armed` may write late, and the fd must not stay
-	 * readable.
-	 */
+	/* Always: a sender may write late, and the fd must not stay readable. */
 	if (read(n->handover->fd, &cnt, sizeof(cnt)) < 0)
 		return;
 }

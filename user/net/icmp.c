@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ICMP errors about our packets: structural checks here, checks against the flow's state (RFC 5927)
- * in tcp. The kernel handles echo and all else.
+ * in tcp. The kernel handles all else.
  */
 #include "net/flow_table.h"
 #include "net/handover.h"
@@ -13,14 +13,13 @@ enum {
 	MIN_MTU6 = 1280, /* RFC 8200 5 */
 };
 
-/* Meaning of an ICMP error for the quoted flow. */
 struct meaning {
 	uint32_t mtu; /* 0: not about size */
 	bool hard;
 	bool plausible;
 };
 
-/* RFC 1191 7.1: plateaus for routers that do not tell the MTU. */
+/* RFC 1191 7.1, for routers that do not tell the MTU. */
 static uint32_t plateau_below(uint32_t len)
 {
 	static const uint16_t plateaus[] = {32000, 17914, 8166, 4352, 2002,
@@ -43,10 +42,7 @@ static struct meaning meaning4(const struct sl_icmp_hdr *h, const struct sl_icmp
 		m.mtu = be16toh(h->mtu4_be);
 		if (m.mtu == 0)
 			m.mtu = plateau_below(q->ip_len);
-		/*
-		 * The quoted length is not compared: some devices rewrite it, and the flow knows
-		 * better.
-		 */
+		/* The quoted length is not compared: some devices rewrite it. */
 		m.plausible = m.mtu >= MIN_MTU4;
 		return m;
 	}
@@ -66,7 +62,7 @@ static struct meaning meaning6(const struct sl_icmp_hdr *h)
 	return m;
 }
 
-/* Accepts an error with a correct checksum that quotes a TCP or UDP packet of its receiver. */
+/* Accepts an error with a correct checksum about TCP or UDP of its receiver. */
 static bool parse_error(const struct sl_net *n, const struct sl_frame *f,
 			const struct sl_icmp_hdr **hdr, struct sl_icmp_quote *q)
 {
@@ -90,7 +86,7 @@ static bool parse_error(const struct sl_net *n, const struct sl_frame *f,
 	       sl_icmp6_quote(quoted, quoted_len, q) == 0 && memcmp(q->src, ip->dst, 16) == 0;
 }
 
-/* Returns the quoted transport header; NULL if our packets do not have it there. */
+/* Returns NULL if our packets do not have it there. */
 static const uint8_t *quoted_l4(const uint8_t *quoted, const struct sl_icmp_quote *q)
 {
 	if (q->family == 4)
@@ -131,14 +127,14 @@ void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol)
 		sl_net_drop_frame(n, f, SL_DROP_ICMP_IGNORED);
 		return;
 	}
-	/* The NIC chose this queue by the router's address, not by the flow's. */
+	/* The queue was chosen by the router's address. */
 	if (n->handover && q.protocol == SL_IP_PROTO_TCP) {
 		struct sl_flow_key key = quoted_flow(&q);
 
 		if (sl_handover_give(n, f, &key, protocol))
 			return;
 	}
-	/* Datagrams have no owner; the worker that sent this one remembers it. */
+	/* Datagrams have no owner; their sender remembers them. */
 	if (m.mtu && q.protocol == SL_IP_PROTO_UDP)
 		sl_handover_tell(n, f, protocol);
 	to->icmp_error(to->ctx, quoted, l4, m.mtu, m.hard);

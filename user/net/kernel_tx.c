@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets by raw sockets of the kernel, which knows routes and neighbours. */
+/* Packets by raw sockets: the kernel knows routes and neighbours. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "net/net.h"
 #include "wire/eth.h"
 
-enum { PER_TENTH = 16 }; /* packets of a worker in a tenth of a second */
+enum { PER_TENTH = 16 }; /* packets per worker */
 
 static int open_raw(int family)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Served addresses: open addressing over (port, family, protocol). Listeners that differ in the
- * address share a run of slots. The operator chooses the keys, so no keyed hash is needed.
+ * Served addresses: open addressing over (port, family, protocol). The operator chooses the keys,
+ * so no keyed hash is needed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,6 @@ int sl_net_set_listeners(struct sl_net *n, const struct sl_net_listener *l, uint
 	return 0;
 }
 
-/* A listener for any address serves unicast addresses only. */
 static bool is_unicast(uint8_t family, const uint8_t *addr)
 {
 	return family == 4 ? addr[0] != 0 && addr[0] < 224 : addr[0] != 0xff;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ethernet and IP of a worker: packets from its ports to tcp and udp, and back.
+ * Ethernet and IP of a worker: its ports <-> tcp, udp.
  *
  *   sl_net_input: frames -> eth_rx -> ip_rx -> { tcp_input, udp_input, icmp }
  *   sl_net_tx:    tcp, udp -> one pending burst per port -> sl_net_flush -> port
  *
- * Time stands still within a burst: sl_net_input() or sl_net_set_now() sets net->now_ns once.
+ * Once per burst sl_net_input() or sl_net_set_now() sets net->now_ns.
  */
 #ifndef SL_NET_NET_H
 #define SL_NET_NET_H
@@ -29,14 +29,11 @@ struct sl_handover;
 struct sl_flow_key;
 struct sl_flow_table;
 
-/*
- * A served address. Key equality as in sl_listener_key; an address of zeros matches any of its
- * family.
- */
+/* A served address. An address of zeros matches any of its family. */
 struct sl_net_listener {
 	struct sl_addr at;
 	uint8_t protocol;
-	uint16_t listener; /* index in the configuration, passed to the application */
+	uint16_t listener; /* index in the configuration */
 };
 
 /* Interface of tcp and udp to net. */
@@ -44,13 +41,13 @@ struct sl_l4 {
 	void *ctx;
 	/*
 	 * Takes the frame: state RX, data at the L4 header, len to the end of the IP packet,
-	 * addresses checked. key: the flow, with ports of zero if len has no room for them; NULL
-	 * without `flows`.
+	 * addresses checked. key: the flow (ports 0 if len has no room for them); NULL without
+	 * `flows`.
 	 */
 	void (*input)(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
 	/*
-	 * Flow table: keys and f->flow_hash of a burst are computed, and buckets prefetched, before
-	 * input is called. May be NULL.
+	 * Keys and f->flow_hash of a burst are computed, and buckets prefetched, before input is
+	 * called. May be NULL.
 	 */
 	const struct sl_flow_table *flows;
 	/*
@@ -64,25 +61,25 @@ struct sl_l4 {
 
 /* Flags of received frames. */
 enum sl_net_flags {
-	SL_NET_HANDED_OVER = 1,  /* came from another worker: must not be handed over again */
-	SL_NET_PORT_UNKNOWN = 2, /* and by an interface of which this worker has no port */
+	SL_NET_HANDED_OVER = 1,  /* must not be handed over again */
+	SL_NET_PORT_UNKNOWN = 2, /* and from an interface without a port here */
 };
 
-/* Path to a peer: all but lengths and L4. Plain data, may be copied. */
+/* Path to a peer: all but lengths and L4. Plain data. */
 struct sl_net_path {
 	uint8_t local[16], remote[16]; /* IPv4: first four bytes, the rest zero */
 	uint8_t local_mac[6];
-	uint8_t mac[6];   /* next hop towards the peer */
+	uint8_t mac[6];   /* next hop */
 	uint16_t vlan[2]; /* TCI in host order, outer first */
 	uint8_t vlan_cnt;
 	bool vlan_ad : 1;       /* outer tag is 802.1ad */
-	uint8_t changed_at : 7; /* last change of the next hop: tenths of a second, modulo 128 */
+	uint8_t changed_at : 7; /* of the next hop: tenths of a second, modulo 128 */
 	uint8_t family;         /* 4 or 6 */
 	uint8_t port;           /* index in the worker */
 };
 _Static_assert(sizeof(struct sl_net_path) == 52, "kept per connection");
 
-/* Ends of a path, with ports that only L4 knows. */
+/* Ends of a path, with ports of L4. */
 static inline struct sl_addr sl_net_local(const struct sl_net_path *path, uint16_t port_be)
 {
 	return sl_addr_of(path->family, path->local, port_be);
@@ -112,12 +109,12 @@ struct sl_net {
 	uint32_t listener_cnt;
 	/* index + 1, by hash of port, family, protocol */
 	uint16_t listener_slot[SL_NET_LISTENER_SLOTS];
-	uint8_t hash_key[16];                    /* key of flow tables; random per process */
+	uint8_t hash_key[16];                    /* random per process */
 	struct sl_handover *handover;            /* other workers; NULL: none */
 	uint64_t nexthop_changes;                /* of connections */
 	int raw_fd[2];                           /* IPv4, IPv6; -1: not open */
 	unsigned kernel_tx_left;                 /* packets in this tenth of a second */
-	uint64_t kernel_tx_tenth, kernel_tx_cnt; /* cnt: packets sent by the kernel */
+	uint64_t kernel_tx_tenth, kernel_tx_cnt; /* cnt: sent by the kernel */
 	uint64_t drops[SL_DROP_CNT];
 };
 
@@ -126,7 +123,6 @@ static inline void sl_net_drop(struct sl_net *n, enum sl_drop why)
 	n->drops[why]++;
 }
 
-/* Counts the drop and frees the frame. */
 static inline void sl_net_drop_frame(struct sl_net *n, struct sl_frame *f, enum sl_drop why)
 {
 	n->drops[why]++;
@@ -135,20 +131,17 @@ static inline void sl_net_drop_frame(struct sl_net *n, struct sl_frame *f, enum 
 
 /* hash_key is the same in all nets of a process. Returns 0 or -errno. */
 int sl_net_init(struct sl_net *n, struct sl_umem *umem);
-/*
- * Adds a port, whose index must be the next free one and whose umem must be the net's. Returns 0 or
- * -EINVAL.
- */
+/* Adds a port: next free index, same umem. Returns 0 or -EINVAL. */
 int sl_net_add_port(struct sl_net *n, struct sl_port *p);
-/* Replaces the listeners by copies of these, at most SL_MAX_LISTENERS. Returns 0 or -errno. */
+/* Replaces the listeners by copies of at most SL_MAX_LISTENERS. Returns 0 or -errno. */
 int sl_net_set_listeners(struct sl_net *n, const struct sl_net_listener *l, uint32_t cnt);
 /* Frees queued frames; ports stay open. */
 void sl_net_fini(struct sl_net *n);
 
-/* Returns the listener index for a local address, or -1. An exact address wins over any. */
+/* Returns the listener index for a local address, or -1. An exact address wins. */
 int sl_net_find_listener(const struct sl_net *n, uint8_t family, const uint8_t *addr,
 			 uint16_t port_be, uint8_t protocol);
-/* Returns true if any listener has that address (for RSTs from closed ports). */
+/* Returns true if any listener has that address. */
 bool sl_net_serves(const struct sl_net *n, uint8_t family, const uint8_t *addr);
 
 /* Takes the frames; sets n->now_ns. */
@@ -187,12 +180,12 @@ static inline void sl_net_addresses(const struct sl_net *n, const struct sl_fram
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
 
-/* Returns true if the VLAN numbers of a frame are those of `path`, which has as many tags. */
+/* Returns true if the frame has the VLAN numbers of `path`, and as many tags. */
 bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path);
 
 /*
- * Returns true if a received frame came from the next hop of `path`: by the same port, MAC addresses
- * and VLANs. A frame that another worker received by a port unknown here also counts as from there.
+ * Returns true if a received frame came from the next hop of `path`: port, MAC addresses and VLANs.
+ * SL_NET_PORT_UNKNOWN counts as from there.
  */
 static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_frame *f,
 					const struct sl_net_path *path)
@@ -216,11 +209,11 @@ static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_
 }
 /*
  * Makes the sender of a received frame the next hop of `path`, at most ten times a second. Returns
- * true if it did, which n->nexthop_changes counts.
+ * true if it did (nexthop_changes).
  */
 bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path);
 
-/* Fills the flow of a received frame; ports are zero if the frame ends before them. */
+/* Fills the flow of a received frame; ports are zero if it ends before them. */
 void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl_flow_key *key);
 
 /*
@@ -230,7 +223,7 @@ void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl
 bool sl_net_l4_csum_ok(const struct sl_net *n, const struct sl_frame *f, uint8_t protocol,
 		       uint16_t csum_off);
 
-/* Returns the sum over the pseudo-header of an outgoing packet; len: of the L4 packet. */
+/* Returns the sum of an outgoing pseudo-header; len: of the L4 packet. */
 static inline uint64_t sl_net_pseudo_sum(const struct sl_net_path *path, uint8_t protocol,
 					 uint32_t len)
 {
@@ -243,7 +236,7 @@ static inline uint64_t sl_net_pseudo_sum(const struct sl_net_path *path, uint8_t
 	return sl_csum_pseudo4(src_be, dst_be, protocol, len);
 }
 
-/* Returns the checksum of an outgoing L4 packet whose checksum field is zero. */
+/* Returns the checksum of an outgoing L4 packet; its field must be zero. */
 uint16_t sl_net_l4_csum(const struct sl_net_path *path, uint8_t protocol, const void *l4,
 			size_t len);
 
@@ -254,8 +247,8 @@ static inline size_t sl_net_header_len(const struct sl_net_path *path)
 }
 
 /*
- * Prepends IP and Ethernet headers to an L4 packet (data, len) and queues it like sl_net_tx().
- * Needs sl_net_header_len() bytes in front of data; must fit the MTU.
+ * Prepends IP and Ethernet headers to an L4 packet and queues it like sl_net_tx(). Needs
+ * sl_net_header_len() bytes in front of data; must fit the MTU.
  */
 bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path,
 		 uint8_t protocol);
@@ -267,14 +260,14 @@ bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path 
  */
 bool sl_net_tx(struct sl_net *n, struct sl_frame *f);
 /*
- * Opens raw sockets for sl_net_copy_to_kernel(); needs CAP_NET_RAW. sl_net_fini() closes them. Returns
- * 0, or -errno; copies are not sent then.
+ * Opens raw sockets for sl_net_copy_to_kernel(); needs CAP_NET_RAW. Returns 0, or -errno; copies
+ * are not sent then.
  */
 int sl_net_open_kernel_tx(struct sl_net *n);
 void sl_net_close_kernel_tx(struct sl_net *n);
 /*
- * Sends a copy of a packet that sl_net_send() has queued by the kernel, whose route and neighbour may
- * have changed. For packets whose predecessors got no answer. Drops what exceeds 160 packets a second.
+ * Sends a copy of a packet that sl_net_send() has queued by the kernel, whose route and neighbour
+ * may have changed. Drops what exceeds 160 packets a second.
  */
 void sl_net_copy_to_kernel(struct sl_net *n, const struct sl_frame *f,
 			   const struct sl_net_path *path);

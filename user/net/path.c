@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path back to the sender of a packet, and the checksums that cover it. */
+/* The path to the sender of a packet, and checksums. */
 #include "net/net.h"
 #include "base/clock.h"
 #include "wire/csum.h"

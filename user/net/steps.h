@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of a received packet that other files of net call.
+ * Steps of a received packet.
  *
  *   rx.c, handover.c -> sl_net_deliver -> { tcp, udp, sl_net_icmp_rx -> tcp, udp }
  */
@@ -12,10 +12,7 @@
 /* Takes the frame, with f->data at the ICMP header. */
 void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol);
 
-/*
- * Takes checked packets, at most SL_BURST, and passes them to L4 or ICMP; protocols[i] is that of
- * frames[i].
- */
+/* Takes checked packets, at most SL_BURST; protocols[i] is that of frames[i]. */
 void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		    unsigned cnt);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Output of packets: headers and a pending burst per port. sl_net_send -> push_ip -> push_eth ->
- * sl_net_tx; sl_net_flush.
- */
+/* Output of packets: headers, and a pending burst per port. */
 #include "net/net.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
