@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An address and port of either family, with conversions from and to text and the kernel's types.
- * Equal addresses have equal bytes. Also prefixes of addresses.
+ * An address and port of either family, and conversions. Equal addresses have equal bytes. Also
+ * prefixes.
  */
 #ifndef SL_WIRE_ADDR_H
 #define SL_WIRE_ADDR_H
@@ -14,12 +14,12 @@
 struct sl_addr {
 	uint8_t addr[16]; /* IPv4: first four bytes, the rest zero */
 	uint16_t port_be;
-	uint8_t family; /* 4 or 6; 0: none, or any */
+	uint8_t family; /* 4 or 6; 0: none, any */
 	uint8_t zero;
 };
 _Static_assert(sizeof(struct sl_addr) == 20, "no hidden padding: compared and hashed as bytes");
 
-/* Addresses that share the first len bits; the other bits are zero. */
+/* The bits after the first len are zero. */
 struct sl_addr_prefix {
 	uint8_t addr[16]; /* IPv4: first four bytes, the rest zero */
 	uint8_t family;   /* 4 or 6 */
@@ -39,20 +39,17 @@ static inline bool sl_addr_equal(const struct sl_addr *a, const struct sl_addr *
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/*
- * Parses a numeric address without port; sets the port to 0. Returns false and leaves *a if it is
- * invalid.
- */
+/* Parses a numeric address; sets port 0. Returns false and leaves *a if it is invalid. */
 bool sl_addr_parse(struct sl_addr *a, const char *text);
 
 enum { SL_ADDR_TEXT = 46 };
 
-/* Formats the address; "*" if there is none. Returns text. */
+/* Returns text; "*" without an address. */
 const char *sl_addr_text(const struct sl_addr *a, char text[SL_ADDR_TEXT]);
 
-/* Fills `ss` for connect() and bind(); the family must be 4 or 6. Returns its length. */
+/* The family must be 4 or 6. Returns the length. */
 socklen_t sl_addr_to_sockaddr(const struct sl_addr *a, struct sockaddr_storage *ss);
-/* Returns false for another family; *a is none then. */
+/* Returns false, and *a is none, for another family. */
 bool sl_addr_from_sockaddr(struct sl_addr *a, const struct sockaddr *sa);
 
 #endif

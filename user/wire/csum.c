@@ -3,8 +3,7 @@
 
 /*
  * One body, compiled for each instruction set. It adds w and w >> 32 of each 64-bit word w. The sum
- * of the low halves then is all - (high << 32), exact modulo 2^64: one instruction less per word
- * than adding both halves.
+ * of the low halves is all - (high << 32), exact modulo 2^64.
  */
 #define BODY static inline __attribute__((always_inline)) uint64_t
 
@@ -41,7 +40,7 @@ BODY sum_blocks(uint8_t *dst, const uint8_t *p, size_t blocks)
 	return sum_lanes(&all0, &high0) + sum_lanes(&all1, &high1);
 }
 
-/* Less than a block. The last byte of an odd number is followed by zero, in memory order. */
+/* A zero follows an odd last byte, in memory order. */
 BODY sum_tail(uint8_t *dst, const uint8_t *p, size_t len)
 {
 	uint64_t sum = 0, word;
@@ -131,7 +130,7 @@ const char *sl_csum_variant(void)
 	return chosen->name;
 }
 
-/* Short input (headers, bare ACKs) needs neither vectors nor an indirect call. */
+/* Short input needs neither vectors nor an indirect call. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum)
 {
 	if (len < BLOCK)

@@ -4,10 +4,9 @@
  *
  *   ptr, len ... -> partial sum (uint64_t) -> sl_csum_fold -> 16 bits -> ~ -> field
  *
- * A partial sum adds 16-bit words as they lie in memory, without byte swapping. The folded value is
- * stored into a _be field as it is. Each sl_csum_add() adds less than 2^33, so millions fit before
- * a fold. A piece of odd length counts as if a zero byte followed; if it is not the last, join the
- * next one with sl_csum_join(). Fields named csum_be are never swapped.
+ * A partial sum adds 16-bit words without byte swapping; csum_be fields are never swapped. Each
+ * sl_csum_add() adds less than 2^33, so millions fit before a fold. A zero byte follows a piece of
+ * odd length; join the next piece with sl_csum_join().
  */
 #ifndef SL_WIRE_CSUM_H
 #define SL_WIRE_CSUM_H
@@ -21,16 +20,16 @@
 #include "wire/ip4.h"
 #include "wire/ip6.h"
 
-/* Adds len bytes at any alignment to a partial sum. */
+/* Adds len bytes at any alignment. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum);
 
-/* Copies len bytes (without overlap) and adds them, in one pass. */
+/* Copies len bytes and adds them, in one pass. Must not overlap. */
 uint64_t sl_csum_copy(void *dst, const void *src, size_t len, uint64_t sum);
 
-/* Returns the variant chosen at start: "avx2" or "portable". */
+/* Returns "avx2" or "portable". */
 const char *sl_csum_variant(void);
 
-/* The variants, for tests and benches; NULL: the processor lacks it. */
+/* For tests and benches; NULL: the processor lacks it. */
 struct sl_csum_ops {
 	const char *name;
 	uint64_t (*add)(const void *ptr, size_t len, uint64_t sum);
@@ -43,7 +42,7 @@ static inline uint64_t sl_csum_reduce(uint64_t sum)
 	return (sum & 0xffffffff) + (sum >> 32);
 }
 
-/* Returns the one's complement sum in 16 bits, not inverted. */
+/* Returns the sum in 16 bits, not inverted. */
 static inline uint16_t sl_csum_fold(uint64_t sum)
 {
 	sum = sl_csum_reduce(sum);
@@ -51,7 +50,6 @@ static inline uint16_t sl_csum_fold(uint64_t sum)
 	return (uint16_t)((sum & 0xffff) + (sum >> 16)); /* at most 0x1fffe before this */
 }
 
-/* Returns the value for the checksum field. */
 static inline uint16_t sl_csum_finish(uint64_t sum)
 {
 	return (uint16_t)~sl_csum_fold(sum);
@@ -71,7 +69,7 @@ static inline uint64_t sl_csum_join(uint64_t sum, uint64_t piece, size_t offset)
 	return sl_csum_reduce(sum) + sl_csum_reduce(piece);
 }
 
-/* Pseudo-headers: RFC 9293 3.1, RFC 8200 8.1. len: of the transport header and payload. */
+/* RFC 9293 3.1, RFC 8200 8.1. len: of the transport header and payload. */
 static inline uint64_t sl_csum_pseudo4(uint32_t src_be, uint32_t dst_be, uint8_t protocol,
 				       uint32_t len)
 {
@@ -91,15 +89,15 @@ static inline uint64_t sl_csum_pseudo6(const uint8_t src[16], const uint8_t dst[
 	return sum;
 }
 
-/* Returns true if the transport bytes, with their checksum, match the pseudo-header. */
+/* Returns true if the transport bytes match the pseudo-header. */
 static inline bool sl_csum_l4_ok(uint64_t pseudo, const void *l4, size_t len)
 {
 	return sl_csum_fold(sl_csum_add(l4, len, pseudo)) == 0xffff;
 }
 
 /*
- * Returns true if the field holds the folded pseudo-header sum, which the Linux kernel leaves to a
- * device that completes checksums. Only for packets from a veth, where no wire was in between.
+ * Returns true if the field holds the folded pseudo-header sum, as the Linux kernel leaves it. Only
+ * for packets from a veth, which no wire has carried.
  */
 static inline bool sl_csum_l4_partial(uint64_t pseudo, uint16_t csum_be)
 {
@@ -119,7 +117,7 @@ static inline uint64_t sl_csum_ip4(const struct sl_ip4_hdr *ip, size_t hdr_len)
 	return sum;
 }
 
-/* hdr_len: with options, as sl_ip4_parse returned it. */
+/* hdr_len: with options. */
 static inline bool sl_csum_ip4_ok(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
 	return sl_csum_fold(sl_csum_ip4(ip, hdr_len)) == 0xffff;

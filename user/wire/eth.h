@@ -41,9 +41,9 @@ SL_ASSERT_SIZE(struct sl_vlan_tag, 4);
 
 struct sl_eth_view {
 	const struct sl_eth_hdr *hdr;
-	uint16_t type; /* EtherType behind the tags, host order */
+	uint16_t type; /* behind the tags, host order */
 	uint8_t vlan_cnt;
-	struct sl_vlan_tag vlan[SL_ETH_VLAN_MAX]; /* outer first, as on the wire */
+	struct sl_vlan_tag vlan[SL_ETH_VLAN_MAX]; /* outer first */
 };
 
 static inline bool sl_ethertype_is_vlan(uint16_t type)
@@ -56,7 +56,7 @@ static inline bool sl_eth_is_multicast(const uint8_t mac[SL_ETH_ALEN])
 	return mac[0] & 1;
 }
 
-/* Returns the length of header and tags; SL_WIRE_TRUNCATED, SL_WIRE_TYPE (a third tag). */
+/* Returns the length of header and tags, or SL_WIRE_TRUNCATED or SL_WIRE_TYPE (a third tag). */
 static inline int sl_eth_parse(const uint8_t *p, size_t len, struct sl_eth_view *v)
 {
 	size_t off = sizeof(struct sl_eth_hdr);
@@ -78,7 +78,6 @@ static inline int sl_eth_parse(const uint8_t *p, size_t len, struct sl_eth_view 
 	return (int)off;
 }
 
-/* Bytes that sl_eth_write writes. */
 static inline size_t sl_eth_hdr_len(unsigned vlan_cnt)
 {
 	return sizeof(struct sl_eth_hdr) + vlan_cnt * sizeof(struct sl_vlan_tag);

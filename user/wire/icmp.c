@@ -52,7 +52,7 @@ int sl_icmp6_quote(const uint8_t *p, size_t len, struct sl_icmp_quote *q)
 		return SL_WIRE_TRUNCATED;
 	if (p[0] >> 4 != 6)
 		return SL_WIRE_TYPE;
-	if (len > QUOTE_MAX) /* no router quotes more than the minimum MTU: RFC 4443 2.4 (c) */
+	if (len > QUOTE_MAX) /* minimum MTU: RFC 4443 2.4 (c) */
 		len = QUOTE_MAX;
 	v.protocol = ip->next_header;
 	off = sl_ip6_walk(p, len, &v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): the header, and the packet that an error quotes. */
+/* ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): header and quoted packet. */
 #ifndef SL_WIRE_ICMP_H
 #define SL_WIRE_ICMP_H
 
@@ -57,7 +57,7 @@ struct sl_icmp_hdr {
 } __attribute__((packed));
 SL_ASSERT_SIZE(struct sl_icmp_hdr, SL_ICMP_HDR_LEN);
 
-/* Parses as many bytes as the IP header says. Returns SL_ICMP_HDR_LEN or SL_WIRE_TRUNCATED. */
+/* len: as the IP header says. Returns SL_ICMP_HDR_LEN or SL_WIRE_TRUNCATED. */
 static inline int sl_icmp_parse(const uint8_t *p, size_t len, const struct sl_icmp_hdr **hdr)
 {
 	if (len < sizeof(**hdr))
@@ -66,7 +66,7 @@ static inline int sl_icmp_parse(const uint8_t *p, size_t len, const struct sl_ic
 	return sizeof(**hdr);
 }
 
-/* Returns true for an error, which quotes a packet that we (allegedly) sent. */
+/* Returns true for an error, which quotes a packet. */
 static inline bool sl_icmp4_is_error(uint8_t type)
 {
 	return type == SL_ICMP4_UNREACHABLE || type == SL_ICMP4_TIME_EXCEEDED ||
@@ -78,7 +78,7 @@ static inline bool sl_icmp6_is_error(uint8_t type)
 	return type < 128; /* RFC 4443 2.1 */
 }
 
-/* The quoted packet: src and sport are ours. Pointers point into the input. */
+/* The quoted packet: src and sport are ours. Pointers into the input. */
 struct sl_icmp_quote {
 	const uint8_t *src; /* 4 or 16 bytes */
 	const uint8_t *dst;
@@ -87,14 +87,13 @@ struct sl_icmp_quote {
 	uint16_t sport_be;
 	uint16_t dport_be;
 	uint32_t seq;    /* TCP, host order: must lie between snd_una and snd_nxt (RFC 5927 4) */
-	uint16_t ip_len; /* total length in the quoted IP header */
+	uint16_t ip_len; /* in the quoted IP header */
 };
 
 /*
- * Parses the bytes behind the ICMP header. A quote may be cut after the first 8 bytes of the
- * transport header, so its length fields are not compared with len. Returns 0, SL_WIRE_TRUNCATED,
- * SL_WIRE_TYPE (other IP version, or neither TCP nor UDP), SL_WIRE_HEADER (also a later fragment,
- * without ports), or SL_WIRE_EXTENSION.
+ * Parses the bytes behind the ICMP header. A quote may be cut after 8 bytes of transport header, so
+ * its length fields are not compared with len. Returns 0, SL_WIRE_TRUNCATED, SL_WIRE_TYPE (other IP
+ * version, or neither TCP nor UDP), SL_WIRE_HEADER (also a later fragment), or SL_WIRE_EXTENSION.
  */
 int sl_icmp4_quote(const uint8_t *p, size_t len, struct sl_icmp_quote *q);
 int sl_icmp6_quote(const uint8_t *p, size_t len, struct sl_icmp_quote *q);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * IPv4 header (RFC 791). The checksum is checked by sl_csum_ip4_ok of wire/csum.h, not here.
- */
+/* IPv4 header (RFC 791). Checksum: sl_csum_ip4_ok. */
 #ifndef SL_WIRE_IP4_H
 #define SL_WIRE_IP4_H
 
@@ -43,15 +41,15 @@ SL_ASSERT_OFFSET(struct sl_ip4_hdr, src_be, 12);
 struct sl_ip4_view {
 	const struct sl_ip4_hdr *hdr;
 	uint16_t hdr_len;     /* options included */
-	uint16_t payload_len; /* as the header says, without padding of the frame */
+	uint16_t payload_len; /* without padding of the frame */
 	uint8_t protocol;
 	bool fragment; /* any but a whole datagram */
 };
 
 /*
- * Returns the header's length. SL_WIRE_TRUNCATED; SL_WIRE_TYPE (version); SL_WIRE_HEADER (IHL under
- * 5 or over the total length); SL_WIRE_LENGTH (total length over len). Bytes after the total length
- * are Ethernet padding and allowed.
+ * Returns the header's length, SL_WIRE_TRUNCATED, SL_WIRE_TYPE (version), SL_WIRE_HEADER (IHL under
+ * 5 or over the total length) or SL_WIRE_LENGTH (total length over len). Ethernet padding may
+ * follow.
  */
 static inline int sl_ip4_parse(const uint8_t *p, size_t len, struct sl_ip4_view *v)
 {
@@ -77,8 +75,8 @@ static inline int sl_ip4_parse(const uint8_t *p, size_t len, struct sl_ip4_view 
 }
 
 /*
- * Checks the options. Returns 0, SL_WIRE_HEADER (a length under 2 or beyond the header)
- * or SL_WIRE_TYPE (a source route, RFC 791 3.1, off by default).
+ * Returns 0, SL_WIRE_HEADER (a length under 2 or beyond the header) or SL_WIRE_TYPE (a source
+ * route, RFC 791 3.1, off by default).
  */
 static inline int sl_ip4_check_options(const struct sl_ip4_view *v)
 {
@@ -100,10 +98,7 @@ static inline int sl_ip4_check_options(const struct sl_ip4_view *v)
 	return 0;
 }
 
-/*
- * Returns true for sources that no client can have (RFC 1122 3.2.1.3): 0/8, 127/8, multicast,
- * 240/4, broadcast.
- */
+/* Sources that no client can have (RFC 1122 3.2.1.3): 0/8, 127/8, multicast, 240/4, broadcast. */
 static inline bool sl_ip4_src_invalid(uint32_t src_be)
 {
 	uint8_t first = (uint8_t)(be32toh(src_be) >> 24);
@@ -111,7 +106,7 @@ static inline bool sl_ip4_src_invalid(uint32_t src_be)
 	return first == 0 || first == 127 || first >= 224;
 }
 
-/* Writes a header without options and with checksum 0, for sl_csum_ip4_fill(). */
+/* Without options; checksum 0, for sl_csum_ip4_fill(). */
 static inline void sl_ip4_write(struct sl_ip4_hdr *h, uint32_t src_be, uint32_t dst_be,
 				uint8_t protocol, uint16_t payload_len, uint16_t id, bool df)
 {

@@ -9,13 +9,13 @@ static bool is_walked(uint8_t header)
 	       header == SL_IP6_EXT_FRAGMENT || header == SL_IP6_EXT_DEST;
 }
 
-/* Returns true if a header of this kind may stand here; p has its first 8 bytes. */
+/* Returns true if this header may stand here; p has its first 8 bytes. */
 static bool ext_ok(uint8_t header, const uint8_t *p, unsigned nth)
 {
 	if (header == SL_IP6_EXT_HOP)
-		return nth == 0; /* RFC 8200 4.1: only directly after the IPv6 header */
+		return nth == 0; /* RFC 8200 4.1: only after the IPv6 header */
 	if (header == SL_IP6_EXT_ROUTING)
-		return p[3] == 0; /* segments left: not for us; type 0 is forbidden (RFC 5095) */
+		return p[3] == 0; /* segments left: not for us; type 0: RFC 5095 */
 	return true;
 }
 
@@ -34,7 +34,7 @@ int sl_ip6_walk(const uint8_t *p, size_t end, struct sl_ip6_view *v)
 		if (!ext_ok(v->protocol, ext, n))
 			return SL_WIRE_EXTENSION;
 		if (v->protocol == SL_IP6_EXT_FRAGMENT)
-			/* Offset 0 and no more to come is a whole datagram: RFC 6946. */
+			/* A whole datagram: RFC 6946. */
 			v->fragment = (sl_get_be16(ext + 2) & 0xfff9) != 0;
 		else
 			ext_len += (size_t)ext[1] * EXT_UNIT;

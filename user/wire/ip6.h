@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * IPv6 header and the bounded walk over its extension headers (RFC 8200).
- */
+/* IPv6 header and bounded walk over extension headers (RFC 8200). */
 #ifndef SL_WIRE_IP6_H
 #define SL_WIRE_IP6_H
 
@@ -38,20 +36,19 @@ SL_ASSERT_OFFSET(struct sl_ip6_hdr, dst, 24);
 
 struct sl_ip6_view {
 	const struct sl_ip6_hdr *hdr;
-	uint16_t hdr_len;     /* extension headers included: where the upper protocol starts */
-	uint16_t payload_len; /* payload of the upper protocol */
-	/* upper protocol, or the first header that is not walked (ESP, AH, none) */
+	uint16_t hdr_len;     /* with extension headers */
+	uint16_t payload_len; /* of the upper protocol */
+	/* upper protocol, or the first header not walked (ESP, AH, none) */
 	uint8_t protocol;
-	bool fragment; /* any but a whole datagram; the walk then ends at its fragment header */
+	bool fragment; /* any but a whole datagram; ends the walk */
 };
 
-/* The walk of sl_ip6_parse() over extension headers. */
 int sl_ip6_walk(const uint8_t *p, size_t end, struct sl_ip6_view *v);
 
 /*
- * Returns the length of all headers. SL_WIRE_TRUNCATED; SL_WIRE_TYPE (version); SL_WIRE_LENGTH
- * (payload length over len, an extension header over the payload; jumbograms too);
- * SL_WIRE_EXTENSION. Bytes after the payload length are Ethernet padding and allowed.
+ * Returns the length of all headers, SL_WIRE_TRUNCATED, SL_WIRE_TYPE (version), SL_WIRE_LENGTH
+ * (payload length over len, an extension header over the payload, jumbograms) or SL_WIRE_EXTENSION.
+ * Ethernet padding may follow.
  */
 static inline int sl_ip6_parse(const uint8_t *p, size_t len, struct sl_ip6_view *v)
 {
@@ -76,8 +73,7 @@ static inline int sl_ip6_parse(const uint8_t *p, size_t len, struct sl_ip6_view 
 }
 
 /*
- * Returns true for sources that no client can have: unspecified, loopback, multicast (RFC 4291
- * 2.5.2, 2.5.3, 2.7).
+ * Sources that no client can have: unspecified, loopback, multicast (RFC 4291 2.5.2, 2.5.3, 2.7).
  */
 static inline bool sl_ip6_src_invalid(const uint8_t src[16])
 {

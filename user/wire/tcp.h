@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TCP header (RFC 9293 3.1) and arithmetic on sequence numbers.
- */
+/* TCP header (RFC 9293 3.1) and sequence numbers. */
 #ifndef SL_WIRE_TCP_H
 #define SL_WIRE_TCP_H
 
@@ -44,9 +42,8 @@ SL_ASSERT_SIZE(struct sl_tcp_hdr, 20);
 SL_ASSERT_OFFSET(struct sl_tcp_hdr, csum_be, SL_TCP_CSUM_OFF);
 
 /*
- * Parses a segment, as long as the IP header says. Returns the length of the header with options;
- * the payload follows. SL_WIRE_TRUNCATED; SL_WIRE_HEADER (data offset under 5); SL_WIRE_LENGTH
- * (data offset over the segment).
+ * len: as the IP header says. Returns the length of the header with options, SL_WIRE_TRUNCATED,
+ * SL_WIRE_HEADER (data offset under 5) or SL_WIRE_LENGTH (data offset over len).
  */
 static inline int sl_tcp_parse(const uint8_t *p, size_t len, const struct sl_tcp_hdr **hdr)
 {
@@ -64,9 +61,7 @@ static inline int sl_tcp_parse(const uint8_t *p, size_t len, const struct sl_tcp
 	return (int)hdr_len;
 }
 
-/*
- * Writes a header; opt_len: bytes of options, a multiple of 4. Checksum and urgent pointer are 0.
- */
+/* opt_len: a multiple of 4. Checksum and urgent pointer are 0. */
 static inline void sl_tcp_write(struct sl_tcp_hdr *h, uint16_t sport_be, uint16_t dport_be,
 				uint32_t seq, uint32_t ack, uint8_t flags, uint16_t wnd,
 				size_t opt_len)

@@ -36,7 +36,7 @@ static void take_ts(const uint8_t *val, size_t len, struct sl_tcp_opts *o)
 	o->ts_ecr = sl_get_be32(val + 4);
 }
 
-/* Length of an option: min, min + step, ... up to max, kind and length bytes included. */
+/* Length with kind and length bytes: min, min + step, ... up to max. */
 static const struct {
 	uint8_t min, max, step;
 	void (*take)(const uint8_t *val, size_t len, struct sl_tcp_opts *o);
@@ -62,7 +62,7 @@ int sl_tcp_opt_parse(const uint8_t *p, size_t len, struct sl_tcp_opts *o)
 		}
 		if (len - off < 2)
 			return SL_WIRE_OPTIONS;
-		n = p[off + 1]; /* kind and length bytes included */
+		n = p[off + 1];
 		if (n < 2 || n > len - off)
 			return SL_WIRE_OPTIONS;
 		if (kind < sizeof(known) / sizeof(known[0]) && known[kind].take) {
@@ -86,7 +86,7 @@ size_t sl_tcp_opt_write_syn(uint8_t *p, const struct sl_tcp_opts *o)
 		sl_put_be16(at + 2, o->mss);
 		at += 4;
 	}
-	/* A full TS option costs 10 bytes; SACK-permitted fills its two bytes of padding. */
+	/* SACK-permitted fills the padding of TS. */
 	if (o->has_ts)
 		sl_tcp_opt_write_ts(at, o->ts_val, o->ts_ecr);
 	if (o->has_ts || o->sack_ok) {

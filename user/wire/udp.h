@@ -29,9 +29,9 @@ struct sl_udp_view {
 };
 
 /*
- * Parses as many bytes as the IP header says. Returns SL_UDP_HDR_LEN, SL_WIRE_TRUNCATED,
- * SL_WIRE_HEADER (length under 8, as in IPv6 jumbograms) or SL_WIRE_LENGTH. A length under that of
- * IP is legal: the rest is ignored.
+ * len: as the IP header says. Returns SL_UDP_HDR_LEN, SL_WIRE_TRUNCATED, SL_WIRE_HEADER (length
+ * under 8, as in IPv6 jumbograms) or SL_WIRE_LENGTH. A length under len is legal: the rest is
+ * ignored.
  */
 static inline int sl_udp_parse(const uint8_t *p, size_t len, struct sl_udp_view *v)
 {
@@ -50,7 +50,7 @@ static inline int sl_udp_parse(const uint8_t *p, size_t len, struct sl_udp_view 
 	return sizeof(*h);
 }
 
-/* Writes a header with checksum 0. The caller fills it, with all ones for a sum of 0 (RFC 768). */
+/* Checksum 0: the caller fills it, with all ones for a sum of 0 (RFC 768). */
 static inline void sl_udp_write(struct sl_udp_hdr *h, uint16_t sport_be, uint16_t dport_be,
 				uint16_t payload_len)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reasons why a header is not usable. Parsers return the header's length (>= 0) or one of these.
- * They read nothing beyond the given length; what they fill is valid on success only.
+ * They read nothing beyond the given length; their output is valid on success only.
  */
 #ifndef SL_WIRE_VERDICT_H
 #define SL_WIRE_VERDICT_H
 
 enum sl_wire_verdict {
-	SL_WIRE_TRUNCATED = -1, /* fewer bytes than the header needs */
+	SL_WIRE_TRUNCATED = -1, /* shorter than the header */
 	SL_WIRE_HEADER = -2,    /* a field has an impossible value */
 	SL_WIRE_LENGTH = -3,    /* a length field exceeds the frame */
-	SL_WIRE_TYPE = -4,      /* more than two VLAN tags, or another version */
+	SL_WIRE_TYPE = -4,      /* more than two VLAN tags, or wrong version */
 	SL_WIRE_EXTENSION = -5, /* too many, misplaced or malformed IPv6 extension headers */
 	SL_WIRE_OPTIONS = -6,   /* malformed TCP options */
 };
