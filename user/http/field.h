@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A field of a head or trailer, and comparison of its name. */
 #ifndef SL_HTTP_FIELD_H
 #define SL_HTTP_FIELD_H
 
@@ -15,9 +14,8 @@ struct sl_header {
 };
 
 /*
- * Compares a name with a lower-case literal of n >= 4 letters, '-' and ':', without case. The name
- * must be a token, perhaps behind a ':': no other byte of a token equals one of the literal after |
- * 0x20.
+ * Compares without case with a lower-case literal of n >= 4 letters, '-' and ':'. The name must be
+ * a token, perhaps behind a ':': no other byte of a token equals one of the literal after | 0x20.
  */
 static inline bool sl_name_is(struct sl_span name, const char *lit, size_t n)
 {
@@ -28,7 +26,7 @@ static inline bool sl_name_is(struct sl_span name, const char *lit, size_t n)
 
 	if (name.len != n)
 		return false;
-	if (n < 8) { /* 4..7 bytes: two words that overlap */
+	if (n < 8) { /* two words that overlap */
 		memcpy(&c, p, 4);
 		memcpy(&d, lit, 4);
 		diff = (c | 0x20202020u) ^ d;
@@ -45,7 +43,7 @@ static inline bool sl_name_is(struct sl_span name, const char *lit, size_t n)
 	memcpy(&b, &lit[n - 8], 8);
 	return !(diff | ((a | 0x2020202020202020u) ^ b));
 }
-/* A literal of fewer than 4 bytes does not compile. */
+/* Fewer than 4 bytes do not compile. */
 #define SL_NAME_IS(name, lit)                                                                      \
 	sl_name_is((name), (lit), sizeof(lit) - sizeof(char[sizeof(lit) > 4 ? 1 : -1]))
 

@@ -22,9 +22,9 @@ enum sl_method {
 	SL_METHOD_CNT,
 };
 
-/* Returns the method; SL_METHOD_OTHER if it is unknown. */
+/* Returns SL_METHOD_OTHER if unknown. */
 enum sl_method sl_method_parse(struct sl_span name);
-/* Returns the name; "" for OTHER. */
+/* Returns "" for OTHER. */
 const char *sl_method_name(enum sl_method m);
 bool sl_method_idempotent(enum sl_method m); /* RFC 9110 9.2.2 */
 /* Formats a set of bits of enum sl_method as "GET, HEAD"; returns the length. */

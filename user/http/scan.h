@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans for the first byte that ends a name, value or target: 16 bytes a step with SSE2 (part of
- * x86-64), by table elsewhere. Wider registers do not pay for short field lines.
+ * Scans for the first byte that ends a name, value or target: 16 bytes a step with SSE2, by table
+ * elsewhere.
  *
- * `lo` is the start of the buffer. If fewer than 16 bytes are left, the last 16 bytes of the buffer
- * are loaded and those before p shifted out. No byte outside [lo, end) is read.
+ * `lo` is the start of the buffer. Near the end the last 16 bytes are loaded and those before
+ * p shifted out. No byte outside [lo, end) is read.
  */
 #ifndef SL_HTTP_SCAN_H
 #define SL_HTTP_SCAN_H
@@ -38,7 +38,7 @@ SL_SCAN_INLINE unsigned sl_stop_value(__m128i v)
 	return (unsigned)_mm_movemask_epi8(stop);
 }
 
-/* All but letters, digits and '-', which nearly all names consist of. */
+/* All but letters, digits and '-'. */
 SL_SCAN_INLINE unsigned sl_stop_name(__m128i v)
 {
 	__m128i alpha = _mm_sub_epi8(_mm_or_si128(v, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
@@ -50,7 +50,7 @@ SL_SCAN_INLINE unsigned sl_stop_name(__m128i v)
 	return (unsigned)_mm_movemask_epi8(go) ^ 0xffff;
 }
 
-/* Blanks, control bytes, and '#': requests have no fragment. */
+/* Blanks, control bytes, and '#'. */
 SL_SCAN_INLINE unsigned sl_stop_target(__m128i v)
 {
 	__m128i ctl = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x20)), v);
@@ -87,7 +87,6 @@ static inline const uint8_t *sl_scan_value(const uint8_t *p, const uint8_t *lo, 
 	return sl_scan(p, lo, end, sl_stop_value, SL_CT_VALUE);
 }
 
-/* The rarer bytes of a token are looked up one by one. */
 static inline const uint8_t *sl_scan_token(const uint8_t *p, const uint8_t *lo, const uint8_t *end)
 {
 	p = sl_scan(p, lo, end, sl_stop_name, SL_CT_TOKEN);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status codes of replies (RFC 9110 15 and others). */
+/* Status codes (RFC 9110 15 and others). */
 #ifndef SL_HTTP_STATUS_H
 #define SL_HTTP_STATUS_H
 
-/* Returns the reason phrase; "Unknown" if there is none. */
+/* Returns "Unknown" if there is none. */
 const char *sl_status_text(unsigned status);
 
 #endif
