@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Path MTUs of destinations, learnt from ICMP errors. Both tables have a fixed size; colliding
- * entries are overwritten.
+ * Path MTUs, learnt from ICMP errors. Colliding entries are overwritten.
  *
  *   large datagram sent -> sl_udp_pmtu_sent: fingerprint, valid for 10 s
  *   ICMP "too big"      -> sl_udp_pmtu_too_big: only for such a datagram, and only once
  *                          (RFC 5927 4: an off-path attacker does not know its checksum)
  *                          -> MTU of the destination, valid for 10 minutes (RFC 1191 6.3)
  *
- * Each worker has its own tables. ICMP errors are delivered to all workers, because the NIC does
- * not know the sender; the others find no fingerprint.
+ * Tables are per worker. ICMP errors reach all workers, because the NIC does not know the sender.
  */
 #ifndef SL_UDP_PMTU_H
 #define SL_UDP_PMTU_H
@@ -22,7 +20,7 @@
 enum {
 	SL_UDP_PMTU_PATHS = 1024,
 	SL_UDP_PMTU_SENT = 4096,
-	/* Lower limits, also against forged errors. Smaller datagrams are not recorded. */
+	/* Lower limits, also against forged errors. */
 	SL_UDP_PMTU_FLOOR4 = 552,
 	SL_UDP_PMTU_FLOOR6 = 1280, /* RFC 8200 5 */
 };
@@ -39,7 +37,7 @@ struct sl_udp_sent {
 };
 
 struct sl_udp_pmtu {
-	uint64_t until_ns; /* expiry of the last entry, so that the usual case needs no lookup */
+	uint64_t until_ns; /* of the last entry: usually no lookup is needed */
 	struct sl_sipkey key;
 	struct sl_udp_path paths[SL_UDP_PMTU_PATHS];
 	struct sl_udp_sent sent[SL_UDP_PMTU_SENT];
@@ -48,17 +46,17 @@ struct sl_udp_pmtu {
 /* Returns 0 or -errno. */
 int sl_udp_pmtu_init(struct sl_udp_pmtu *p);
 
-/* Returns the path MTU to an address (IPv4: four bytes and zeros), at most link_mtu. */
+/* Returns the path MTU, at most link_mtu. IPv4: four bytes and zeros. */
 uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			    uint16_t link_mtu, uint64_t now_ns);
 
-/* Records a datagram. `l4`: its 8 bytes of UDP header, with checksum. */
+/* Records a datagram. `l4`: its UDP header, with checksum. */
 void sl_udp_pmtu_sent(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 		      const uint8_t *l4, uint64_t now_ns);
 
 /*
- * Processes an ICMP error that quotes the UDP header `l4`. Returns false if it matches no datagram
- * or does not reduce the MTU.
+ * Processes an ICMP error that quotes `l4`. Returns false if it matches no datagram or does not
+ * reduce the MTU.
  */
 bool sl_udp_pmtu_too_big(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			 const uint8_t *l4, uint32_t mtu, uint64_t now_ns);

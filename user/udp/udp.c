@@ -66,7 +66,7 @@ static void udp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *k
 		sl_frame_put(n->umem, chunk.frame);
 }
 
-/* Only MTU errors matter, because there is no state per peer. */
+/* There is no other state per peer. */
 static void udp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 			   bool hard)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UDP (RFC 768; RFC 8200 8.1 for IPv6). No state per peer, except path MTUs learnt from ICMP
- * (pmtu.h). Replies carry DF. The first one above the path MTU is lost; later ones are refused with
- * -EMSGSIZE. Other ICMP errors count as icmp_ignored.
+ * UDP (RFC 768; RFC 8200 8.1). No state per peer, except path MTUs (pmtu.h). Replies carry DF. The
+ * first one above the path MTU is lost; later ones are refused with -EMSGSIZE. Other ICMP errors
+ * count as icmp_ignored.
  */
 #ifndef SL_UDP_UDP_H
 #define SL_UDP_UDP_H
@@ -13,21 +13,21 @@
 
 struct sl_udp;
 
-/* Return path of a datagram. Plain data that may be copied. */
+/* Return path of a datagram. Plain data. */
 struct sl_udp_peer {
 	struct sl_net_path path;
 	uint16_t local_port_be, remote_port_be;
 	uint16_t listener;
 };
 
-/* Called for each datagram. Bytes are valid during the call, unless chunk->frame is taken. */
+/* Bytes are valid during the call, unless chunk->frame is taken. */
 typedef void sl_udp_input_fn(void *app, const struct sl_udp_peer *peer, struct sl_chunk *chunk);
 
 /* Registers in net. Returns NULL and sets errno on error. */
 struct sl_udp *sl_udp_create(struct sl_net *net, sl_udp_input_fn *input, void *app);
 void sl_udp_destroy(struct sl_udp *u);
 
-/* Returns the largest payload to that peer without fragmentation, as far as known. */
+/* Returns the largest payload without fragmentation, as far as known. */
 size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer);
 
 /* Sends the concatenation of `cnt` spans. Returns 0, -EMSGSIZE, or -ENOBUFS (counted by net). */
