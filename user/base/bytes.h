@@ -10,12 +10,12 @@
 #include <string.h>
 
 /*
- * Marks large locals of the data path that a count tells the filled part of. Builds clear locals
- * first (-ftrivial-auto-var-init), which would take longer than the work.
+ * Marks large locals of the data path that a count tells the filled part of. Builds clear all
+ * others (-ftrivial-auto-var-init).
  */
 #define SL_UNINIT __attribute__((uninitialized))
 
-/* A view of bytes that have another owner. An empty span may have a NULL pointer. */
+/* Bytes of another owner. An empty span may have a NULL pointer. */
 struct sl_span {
 	const uint8_t *ptr;
 	size_t len;
@@ -36,7 +36,7 @@ static inline struct sl_mspan sl_mspan_of(void *ptr, size_t len)
 	return (struct sl_mspan){.ptr = ptr, .len = len};
 }
 
-/* Span of a string literal, without its NUL; usable in static initialisers. */
+/* Span of a string literal, without its NUL. */
 #define SL_SPAN_LIT(lit)                                                                           \
 	{                                                                                          \
 		.ptr = (const uint8_t *)("" lit), .len = sizeof(lit) - 1                           \
@@ -58,7 +58,7 @@ static inline uint8_t sl_ascii_lower(uint8_t c)
 	return (uint8_t)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
-/* Compares without case: ASCII letters only, whatever the locale. */
+/* ASCII letters only, whatever the locale. */
 static inline bool sl_span_eq_nocase(struct sl_span a, struct sl_span b)
 {
 	if (a.len != b.len)
@@ -76,7 +76,7 @@ static inline bool sl_span_starts(struct sl_span s, struct sl_span prefix)
 	       (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-/* Returns the span without its first n bytes; the empty span at its end if it is shorter. */
+/* Returns the span without its first n bytes; empty if it is shorter. */
 static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
 {
 	if (n > s.len)
@@ -91,8 +91,8 @@ static inline struct sl_span sl_span_first(struct sl_span s, size_t n)
 }
 
 /*
- * Takes the next element off a comma-separated list (RFC 9110 5.6.1), without blanks around it. It
- * may be empty. Returns false at the end.
+ * Takes the next element off a comma-separated list (RFC 9110 5.6.1), without blanks; may be empty.
+ * Returns false at the end.
  */
 static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *element)
 {
@@ -112,7 +112,7 @@ static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *el
 	return true;
 }
 
-/* sl_get_le32(p), sl_put_le32(p, v) and so on: any alignment; the caller checks the length. */
+/* sl_get_le32(p), sl_put_le32(p, v) and so on: any alignment. */
 #define SL_BYTES_ACCESS(order, bits)                                                               \
 	static inline uint##bits##_t sl_get_##order##bits(const void *p)                           \
 	{                                                                                          \

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Assertions about our own code, never about a peer's data. With SL_DEBUG they print and abort.
- * Otherwise SL_CHECK compiles to nothing (the condition must compile and is not evaluated).
- *
- * SL_ENSURE is for conditions that are cheap to check and protect the data of others. It stays in
- * every build: a false condition is counted and logged, and the caller skips the step. An object,
- * an exchange or a connection is lost, not the process.
+ * Assertions about our own code, never about a peer's data. With SL_DEBUG they print and abort;
+ * otherwise SL_CHECK does nothing. SL_ENSURE is for cheap conditions that protect the data of
+ * others, and stays in every build: a false condition is counted and logged, and the caller skips
+ * the step.
  */
 #ifndef SL_BASE_CHECK_H
 #define SL_BASE_CHECK_H
@@ -26,9 +24,9 @@ _Noreturn void sl_check_failed(const char *cond, const char *file, int line);
 #define SL_ENSURE(cond)                                                                            \
 	(__builtin_expect(!!(cond), 1) || (sl_check_broken(#cond, __FILE__, __LINE__), false))
 
-/* Counts and logs a false condition. Returns false; aborts with SL_DEBUG. */
+/* Counts and logs. Returns false; aborts with SL_DEBUG. */
 SL_COLD bool sl_check_broken(const char *cond, const char *file, int line);
-/* Returns how many SL_ENSURE conditions were false since the start. */
+/* Returns how many SL_ENSURE conditions were false. */
 uint64_t sl_checks_broken(void);
 
 #define SL_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " size")

@@ -7,8 +7,7 @@
 #include <sys/types.h>
 
 /*
- * Waits until the child has ended, despite signals. Returns false and errno if `pid` is not a
- * child.
+ * Waits until the child has ended, despite signals. Returns false and errno if `pid` is no child.
  */
 bool sl_child_wait(pid_t pid, int *status);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only clock: CLOCK_MONOTONIC in nanoseconds, as bpf_ktime_get_ns() reads it. */
+/* The only clock: CLOCK_MONOTONIC in nanoseconds, as bpf_ktime_get_ns(). */
 #ifndef SL_BASE_CLOCK_H
 #define SL_BASE_CLOCK_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Processor and thread: cache lines, branch hints, prefetch, pinning, names.
- */
+/* Processor and thread. */
 #ifndef SL_BASE_CPU_H
 #define SL_BASE_CPU_H
 
@@ -13,15 +11,15 @@
 
 #define sl_likely(x)   __builtin_expect(!!(x), 1)
 #define sl_unlikely(x) __builtin_expect(!!(x), 0)
-/* A rarely called function: code that leads to its calls is laid out apart from the hot path. */
+/* Rarely called: laid out apart from the hot path. */
 #define SL_COLD __attribute__((cold))
 
 #define sl_prefetch(p) __builtin_prefetch((p), 0, 3)
 
-/* Returns the number of CPUs in the affinity mask of this process, at least 1. */
+/* Returns the CPUs of the affinity mask, at least 1. */
 unsigned sl_cpu_count(void);
 
-/* Returns the n-th CPU of the affinity mask, from 0; -ERANGE if there are fewer. */
+/* Returns the n-th CPU of the affinity mask, from 0, or -ERANGE. */
 int sl_cpu_nth(unsigned n);
 
 /* Pins the calling thread. Returns 0 or -errno. */
@@ -30,7 +28,7 @@ int sl_cpu_pin(unsigned cpu);
 /* Starts a thread that blocks all signals. Returns 0 or -errno. */
 int sl_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
-/* Names the calling thread for logs, ps and perf; cut at 15 bytes. */
+/* Names the calling thread; cut at 15 bytes. */
 void sl_thread_name_set(const char *name);
 
 #endif

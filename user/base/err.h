@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error messages for people: what was expected, what was found, what to do.
+ * Error messages: what was found, what is allowed, what to do.
  *
  *   struct sl_err err = SL_ERR(256);
  *
  *   if (sl_thing_open(&t, &err) < 0)
  *           sl_log_err("%s", err.text);
  *
- * The caller owns the memory and chooses its size: a line, or a line per mistake of a file. The
- * function that detects the error sets the text; its callers only return. A later text replaces an
- * earlier one; a long one is cut. The text is meaningless without an error. NULL instead of an
- * sl_err drops the text.
+ * The caller owns the memory. The function that detects the error sets the text; its callers only
+ * return. A later text replaces an earlier one; a long one is cut. The text is meaningless without
+ * an error. NULL instead of an sl_err drops the text.
  */
 #ifndef SL_BASE_ERR_H
 #define SL_BASE_ERR_H
@@ -25,7 +24,7 @@ struct sl_err {
 	size_t size;
 };
 
-/* Initialiser with so many bytes, valid until the end of the enclosing block. */
+/* Valid until the end of the enclosing block. */
 #define SL_ERR(bytes)                                                                              \
 	{                                                                                          \
 		.text = (char[bytes]){""}, .size = (bytes)                                         \
@@ -34,13 +33,10 @@ struct sl_err {
 /* Sets the text. */
 void sl_err_set(struct sl_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/*
- * Appends lines; the text must be initialised. Returns false, so that a list of checks can note a
- * failure.
- */
+/* Appends lines to an initialised text. Returns false. */
 bool sl_err_add(struct sl_err *e, const char *lines);
 
-/* Like sl_err_set(); returns res, so that a step fails in one statement. */
+/* Like sl_err_set(); returns res. */
 SL_COLD int sl_fail(struct sl_err *e, int res, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entitlement to a tenth of a CPU: time earns credit, use spends it. An owner with credit asks for
- * its share; without credit it takes what others leave.
+ * Entitlement to a tenth of a CPU: time earns credit, use spends it. Without credit the owner takes
+ * what others leave.
  *
  *   credit   -SL_FAIR_SHARE_DEBT <---used--- 0 ---a tenth of the time---> SL_FAIR_SHARE_MOST
  *
- * Debt is bounded, so that heavy use of an idle CPU is forgiven soon. Savings are bounded, too, and
- * more so while nothing was asked for. Not thread-safe.
+ * Debt and savings are bounded, savings more so without demand. Not thread-safe.
  */
 #ifndef SL_BASE_FAIR_SHARE_H
 #define SL_BASE_FAIR_SHARE_H
@@ -18,8 +17,8 @@
 
 #define SL_FAIR_SHARE_PART  10 /* 1/10 of the time */
 #define SL_FAIR_SHARE_DEBT  ((int64_t)(10 * SL_NS_PER_MS))
-#define SL_FAIR_SHARE_SAVED ((int64_t)(20 * SL_NS_PER_MS))  /* limit after a time without demand */
-#define SL_FAIR_SHARE_MOST  ((int64_t)(200 * SL_NS_PER_MS)) /* limit with demand that was not met */
+#define SL_FAIR_SHARE_SAVED ((int64_t)(20 * SL_NS_PER_MS))  /* without demand */
+#define SL_FAIR_SHARE_MOST  ((int64_t)(200 * SL_NS_PER_MS)) /* with demand that was not met */
 
 struct sl_fair_share {
 	uint64_t now_ns, used_ns; /* at the last update */
@@ -38,7 +37,7 @@ static inline bool sl_fair_share_update(struct sl_fair_share *s, uint64_t now_ns
 	return s->credit_ns > 0;
 }
 
-/* Demand begins again: limits the credit earned meanwhile. */
+/* Limits the credit earned without demand. */
 static inline void sl_fair_share_begin(struct sl_fair_share *s, uint64_t now_ns, uint64_t used_ns)
 {
 	sl_fair_share_update(s, now_ns, used_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FNV-1a of 32 and 64 bits, for keys that no peer chooses (else see siphash.h). A hash begins with
- * SL_FNV32 or SL_FNV64 and can be continued.
+ * FNV-1a, for keys that no peer chooses (else see siphash.h). A hash begins with SL_FNV32 or
+ * SL_FNV64 and can be continued.
  */
 #ifndef SL_BASE_FNV_H
 #define SL_BASE_FNV_H

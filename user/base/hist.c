@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the 1-based rank of quantile q among n > 0 values. */
+/* Returns the 1-based rank among n > 0 values. */
 static uint64_t rank_of(double q, uint64_t n)
 {
 	double exact;

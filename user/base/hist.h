@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log-linear histograms: 2^sub_bits buckets per power of two. The width of a bucket is at most
- * 1/2^sub_bits of its value. Plain arrays of uint64_t, usable in a mapped BPF array.
+ * Log-linear histograms: 2^sub_bits buckets per power of two. Plain arrays of uint64_t, usable in a
+ * mapped BPF array.
  *
  *   sub_bits 3:  0 1 2 .. 15 | 16 18 20 .. 30 | 32 36 .. 60 | ...  (lower bounds of buckets)
  *
- * Values are nanoseconds by convention. Values from 2^42 (73 minutes) share the last bucket. One
- * writer; other threads or processes read whole counts, but not all of one moment.
+ * Values from 2^42 (73 minutes in ns) share the last bucket. One writer; other threads or processes
+ * read whole counts, but not all of one moment.
  */
 #ifndef SL_BASE_HIST_H
 #define SL_BASE_HIST_H
@@ -61,16 +61,16 @@ uint64_t sl_hist_count(const uint64_t *b);
 /* Adds src to dst. */
 void sl_hist_merge(uint64_t *dst, const uint64_t *src);
 
-/* dst = a - b, where b is an earlier copy of a: what was added since. */
+/* dst = a - b, where b is an earlier copy of a. */
 void sl_hist_diff(uint64_t *dst, const uint64_t *a, const uint64_t *b);
 
 /*
- * Returns the quantile q (clamped to 0..1), interpolated in its bucket: the error is at most the
- * bucket's width. 0 if empty; the lower bound of the last bucket if it lies there.
+ * Returns the quantile q (clamped to 0..1), interpolated in its bucket. 0 if empty; the lower bound
+ * if it lies in the last bucket.
  */
 uint64_t sl_hist_quantile(const uint64_t *b, double q);
 
-/* For the load generator: finer buckets; exact minimum, maximum and sum. */
+/* Finer buckets; exact minimum, maximum and sum. */
 struct sl_hist_fine {
 	uint64_t *bucket;
 	uint32_t sub_bits;

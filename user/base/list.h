@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Intrusive circular doubly linked list. Head and node have the same type; the list owns nothing.
+ * Intrusive circular doubly linked list.
  *
  *   head <-> node <-> node <-> head         an empty head, and an unlinked node, point to themselves
  */
@@ -20,7 +20,6 @@ struct sl_list {
 		&(head), &(head)                                                                   \
 	}
 
-/* Returns the structure whose field `member` is at `ptr`. */
 #define sl_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void sl_list_init(struct sl_list *l)
@@ -48,7 +47,7 @@ static inline void sl_list_add_head(struct sl_list *head, struct sl_list *node)
 	sl_list_insert_between(node, head, head->next);
 }
 
-/* Also inserts before a node that is given as `head`. */
+/* Also inserts before a node given as `head`. */
 static inline void sl_list_add_tail(struct sl_list *head, struct sl_list *node)
 {
 	sl_list_insert_between(node, head->prev, head);
@@ -68,12 +67,12 @@ static inline struct sl_list *sl_list_pop_head(struct sl_list *head)
 
 	if (node == head)
 		return NULL;
-	/* The analyzer confuses it with a node that was popped and freed before. */
+	/* The analyzer takes it for a freed node. */
 	sl_list_del(node); /* NOLINT(clang-analyzer-unix.Malloc) */
 	return node;
 }
 
-/* Moves all of `from` to the end of `head`. */
+/* Moves `from` to the end of `head`. */
 static inline void sl_list_splice_tail(struct sl_list *head, struct sl_list *from)
 {
 	if (sl_list_empty(from))
@@ -90,7 +89,7 @@ static inline void sl_list_splice_tail(struct sl_list *head, struct sl_list *fro
 #define sl_list_last(head, type, member)                                                           \
 	(sl_list_empty(head) ? NULL : sl_container_of((head)->prev, type, member))
 
-/* pos: a struct sl_list *. In the _safe form the body may delete pos, and only pos. */
+/* In the _safe form the body may delete pos, and only pos. */
 #define sl_list_for_each(pos, head) for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
 #define sl_list_for_each_safe(pos, tmp, head)                                                      \
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \

@@ -4,12 +4,11 @@
  *
  *   2025-01-31T12:00:00.123456Z warn  [worker-0] backend b1: no answer to 3 pings, failing over
  *
- * A message is cut at SL_LOG_LINE_MAX. Control characters become '?', so a peer's bytes can neither
- * end a line nor control a terminal. Any thread may log; errno is kept. Paths that a peer can
- * trigger must use SL_LOG_EVERY.
+ * Control characters become '?', so a peer's bytes can neither end a line nor control a terminal.
+ * Any thread may log; errno is kept. Paths that a peer can trigger must use SL_LOG_EVERY.
  *
- * Logging never blocks: a line that cannot be written at once is lost and counted (output.h). The
- * next line that is written is preceded by the number of lost ones.
+ * Logging never blocks: a line that cannot be written at once is lost and counted (output.h); the
+ * next line reports it.
  */
 #ifndef SL_BASE_LOG_H
 #define SL_BASE_LOG_H
@@ -24,22 +23,21 @@
 
 enum sl_log_level { SL_LOG_ERR, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG };
 
-/* Prints levels up to `level`; the initial one is SL_LOG_INFO. */
+/* Prints levels up to `level`; initially SL_LOG_INFO. */
 void sl_log_level_set(enum sl_log_level level);
 
 /* Parses "err", "warn", "info" or "debug". Returns 0 or -EINVAL. */
 int sl_log_level_parse(const char *name, enum sl_log_level *level);
 
 /*
- * Prepares standard output and error of a service (sl_output_open). Forked processes share the
- * count of lost lines from then on. Must be called with one thread.
+ * Prepares the standard output and error of a service (sl_output_open). Forked processes then share
+ * the count of lost lines. Must be called with one thread.
  */
 void sl_log_open(void);
 
-/* Returns the number of lines that were lost. */
 uint64_t sl_log_lost(void);
 
-/* Logs the number of lines lost since the last report, if any. Each log line does so, too. */
+/* Logs the lines lost since the last report. Each log line does so, too. */
 void sl_log_report_lost(void);
 
 /* Redirects lines (tests); -1: stderr. */
@@ -62,15 +60,13 @@ extern _Atomic int sl_log_level_now; /* read by the macros only */
 #define sl_log_info(...)  sl_log_at(SL_LOG_INFO, __VA_ARGS__)
 #define sl_log_debug(...) sl_log_at(SL_LOG_DEBUG, __VA_ARGS__)
 
-/* State of a call site, shared by all threads; zeroed at first. */
+/* State of a call site, shared by all threads; zeroed. */
 struct sl_log_gate {
 	_Atomic uint64_t next_ns;
 	_Atomic uint64_t suppressed;
 };
 
-/*
- * Returns true if a line may be printed now; *suppressed: the number withheld since the last one.
- */
+/* Returns true if a line may be printed now; *suppressed: lines withheld before. */
 bool sl_log_gate_open(struct sl_log_gate *gate, uint64_t now_ns, uint64_t interval_ns,
 		      uint64_t *suppressed);
 
@@ -78,8 +74,7 @@ SL_COLD void sl_log_gated(struct sl_log_gate *gate, uint64_t interval_ns, enum s
 			  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * Prints at most one line per `interval_ns` from this call site. The next one tells how many were
- * withheld.
+ * Prints at most one line per `interval_ns` from this call site, with the number withheld before.
  */
 #define SL_LOG_EVERY(interval_ns, level, ...)                                                      \
 	do {                                                                                       \

@@ -20,7 +20,7 @@ int sl_mempool_init(struct sl_mempool *p, size_t obj_size, size_t align, uint32_
 	p->stride = (obj_size + align - 1) & ~(align - 1);
 	p->cap = capacity;
 	p->shift = (uint32_t)__builtin_ctzll(p->stride);
-	/* Modular inverse of an odd number by Newton: each step doubles the right bits, from 3. */
+	/* Newton's inverse of an odd number: each step doubles the right bits, from 3. */
 	p->odd_inv = p->stride >> p->shift;
 	for (int i = 0; i < 5; i++)
 		p->odd_inv *= 2 - (p->stride >> p->shift) * p->odd_inv;

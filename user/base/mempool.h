@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects of fixed size from one mapping; O(1) get and put; not thread-safe.
+ * Objects of fixed size; O(1) get and put; not thread-safe.
  *
  *   base  [ obj 0 | obj 1 | ... | obj fresh-1 | never handed out: no memory behind it ... ]
  *            ^ free ones are chained through their first 8 bytes, last freed first
  *
- * The mapping is reserved without backing (MAP_NORESERVE): unused capacity costs address space
- * only. The caller of get owns the object until put. Its contents are undefined after get.
+ * Unused capacity costs address space only (MAP_NORESERVE). Contents are undefined after get.
  * SL_ENSURE rejects a double put and foreign pointers. SL_DEBUG fills free objects with
- * SL_MEMPOOL_POISON and aborts on these errors and on writes after put. ASan poisons free objects.
+ * SL_MEMPOOL_POISON and aborts on writes after put. ASan poisons free objects.
  */
 #ifndef SL_BASE_MEMPOOL_H
 #define SL_BASE_MEMPOOL_H
@@ -27,19 +26,19 @@ struct sl_mempool {
 	uint8_t *base;
 	void *free_head;
 	size_t stride;
-	uint32_t fresh; /* first object that was never handed out */
+	uint32_t fresh; /* first object never handed out */
 	uint32_t used;
 	uint32_t cap;
 	uint32_t shift;   /* stride = odd << shift */
-	uint64_t odd_inv; /* odd * odd_inv == 1 mod 2^64: exact division by multiplication */
+	uint64_t odd_inv; /* odd * odd_inv == 1 mod 2^64: exact division */
 	size_t map_len;
 	uint64_t *in_use; /* one bit per object */
 };
 
-/* align: a power of two up to 4096; 0: 8. Returns 0 or -errno. */
+/* align: a power of two up to 4096, 0: 8. Returns 0 or -errno. */
 int sl_mempool_init(struct sl_mempool *p, size_t obj_size, size_t align, uint32_t capacity);
 
-/* Frees the mapping, even if objects are in use. A zeroed pool is allowed. */
+/* Frees the mapping, even with objects in use. A zeroed pool is allowed. */
 void sl_mempool_fini(struct sl_mempool *p);
 
 static inline uint32_t sl_mempool_used(const struct sl_mempool *p)
@@ -52,7 +51,6 @@ static inline uint32_t sl_mempool_capacity(const struct sl_mempool *p)
 	return p->cap;
 }
 
-/* Returns the index of an object of this pool. */
 static inline uint32_t sl_mempool_index(const struct sl_mempool *p, const void *obj)
 {
 	uint64_t off = (uint64_t)((const uint8_t *)obj - p->base);
@@ -76,7 +74,7 @@ static inline void sl_mempool_flip_(struct sl_mempool *p, uint32_t index)
 	p->in_use[index / 64] ^= UINT64_C(1) << index % 64;
 }
 
-/* Debug builds: checks that the object is free and was not written to since put. */
+/* SL_DEBUG: checks that the object is free and unchanged since put. */
 void sl_mempool_check_get(const struct sl_mempool *p, const uint8_t *obj, bool was_free);
 
 /* Returns NULL if all are in use. */
@@ -101,7 +99,7 @@ static inline void *sl_mempool_get(struct sl_mempool *p)
 	return obj;
 }
 
-/* Returns true for an object of this pool that is in use. */
+/* Returns true for an object of this pool in use. */
 static inline bool sl_mempool_may_put_(const struct sl_mempool *p, const void *obj)
 {
 	uint32_t i = sl_mempool_index(p, obj);

@@ -4,7 +4,6 @@
 
 #include <stdint.h>
 
-/* Returns the shorter duration, or the earlier time. */
 static inline uint64_t sl_min_ns(uint64_t a_ns, uint64_t b_ns)
 {
 	return a_ns < b_ns ? a_ns : b_ns;

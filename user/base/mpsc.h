@@ -2,13 +2,12 @@
 /*
  * Bounded ring of 64-bit words, many producer threads, one consumer thread.
  *
- * Each cell has a turn number. Cell p & mask is free for the producer of position p if turn == p,
- * and filled for the consumer if turn == p + 1. The consumer then sets turn = p + capacity.
- * Producers claim p by a compare-and-swap on head. Turn is stored with release and loaded with
- * acquire, which orders the word and earlier writes.
+ * Producers claim position p by a compare-and-swap on head. Cell p & mask is free if turn == p, and
+ * filled if turn == p + 1. The consumer then sets turn = p + capacity. Turn is stored with release
+ * and loaded with acquire, which orders the word and earlier writes.
  *
- * A producer that stops between claim and fill blocks the later words. Use this for handovers and
- * commands, not where a producer may die half-way.
+ * A producer that stops between claim and fill blocks the later words: not for producers that may
+ * die half-way.
  */
 #ifndef SL_BASE_MPSC_H
 #define SL_BASE_MPSC_H
@@ -32,7 +31,7 @@ struct sl_mpsc {
 	struct sl_mpsc_cell cell[] SL_ALIGNED(SL_CACHELINE);
 };
 
-/* capacity: a power of two from 2 to 2^31. Returns NULL and errno EINVAL or ENOMEM on failure. */
+/* capacity: a power of two from 2 to 2^31. Returns NULL and errno EINVAL or ENOMEM. */
 struct sl_mpsc *sl_mpsc_new(uint32_t capacity);
 void sl_mpsc_free(struct sl_mpsc *q);
 
@@ -73,7 +72,7 @@ static inline bool sl_mpsc_get(struct sl_mpsc *q, uint64_t *word)
 	return true;
 }
 
-/* The same for pointers, with their ownership. NULL cannot be put. */
+/* For pointers, with their ownership; NULL cannot be put. */
 static inline bool sl_mpsc_put_ptr(struct sl_mpsc *q, void *p)
 {
 	SL_CHECK(p != NULL);

@@ -8,7 +8,7 @@ int sl_parse_u64(struct sl_span s, uint64_t *v)
 	return sl_parse_u64_max(s, UINT64_MAX, v);
 }
 
-/* Another character is -EINVAL even after an overflow: the result does not depend on the order. */
+/* Another character is -EINVAL even after an overflow. */
 int sl_parse_u64_max(struct sl_span s, uint64_t max, uint64_t *v)
 {
 	uint64_t n = 0;

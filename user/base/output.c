@@ -19,8 +19,8 @@ enum { LINE_MAX_LEN = 1024, WAIT_MS = 100 };
 
 /* Type of a descriptor. */
 enum kind {
-	ANYTHING, /* unknown, or opening it again failed */
-	DIRECT,   /* write() does not block: a file, or opened again */
+	ANYTHING, /* unknown, or not opened again */
+	DIRECT,   /* write() does not block */
 	SOCKET,
 };
 
@@ -32,13 +32,13 @@ void sl_output_fill(void)
 
 	/* Each open() takes the lowest free descriptor. */
 	do
-		fd = open("/dev/null", O_RDWR); /* without O_CLOEXEC, as the three standard ones */
+		fd = open("/dev/null", O_RDWR); /* without O_CLOEXEC */
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);
 }
 
-/* Opens a pipe or terminal again, so that O_NONBLOCK affects this process only. */
+/* O_NONBLOCK must affect this process only. */
 static bool open_again(int fd)
 {
 	static const char *const paths[] = {"/proc/self/fd/0", "/proc/self/fd/1",
@@ -81,7 +81,7 @@ static ssize_t write_bytes(int fd, const void *bytes, size_t len)
 		errno = p.revents & POLLERR ? EPIPE : p.revents & POLLNVAL ? EBADF : EAGAIN;
 		return -1;
 	}
-	if (p.revents & POLLERR) { /* a pipe without a reader: avoids SIGPIPE */
+	if (p.revents & POLLERR) { /* no reader: avoids SIGPIPE */
 		errno = EPIPE;
 		return -1;
 	}
@@ -104,7 +104,7 @@ ssize_t sl_output_write(int fd, const void *bytes, size_t len)
 	return n < 0 ? -errno : n;
 }
 
-/* Returns false if the bytes found no room in time. A call after a failed one does not wait. */
+/* Returns false without room in time. A call after a failed one does not wait. */
 static bool write_in_time(int fd, const char *bytes, size_t len)
 {
 	static _Atomic bool stuck;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that must not be used for now: ASan reports accesses. Both do nothing without ASan. */
+/* Memory that must not be used for now: ASan reports accesses. */
 #ifndef SL_BASE_POISON_H
 #define SL_BASE_POISON_H
 

@@ -26,7 +26,7 @@ int sl_rand_bytes(void *buf, size_t len)
 
 void sl_prng_seed(struct sl_prng *p, uint64_t seed)
 {
-	/* splitmix64, as the authors of xoshiro advise: no seed gives the all-zero state. */
+	/* splitmix64: no seed gives the all-zero state. */
 	for (int i = 0; i < 4; i++) {
 		uint64_t z = seed += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -36,7 +36,7 @@ void sl_prng_seed(struct sl_prng *p, uint64_t seed)
 	}
 }
 
-/* The high half of a product; draws that would cause a bias are repeated. */
+/* The high half of a product; draws that cause a bias are repeated. */
 uint64_t sl_prng_below(struct sl_prng *p, uint64_t n)
 {
 	unsigned __int128 m = (unsigned __int128)sl_prng_u64(p) * n;

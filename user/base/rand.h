@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Random bytes for secrets (getrandom), and a fast seeded generator (xoshiro256**) for all else:
- * jitter, arrival times of load, repeatable tests.
- */
+/* Random bytes for secrets (getrandom), and a fast seeded generator (xoshiro256**) for all else. */
 #ifndef SL_BASE_RAND_H
 #define SL_BASE_RAND_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fills the whole buffer. Returns 0, or -errno: then there is no secret. */
+/* Returns 0, or -errno: then there is no secret. */
 int sl_rand_bytes(void *buf, size_t len);
 
 /* One state per thread. */
@@ -17,7 +14,7 @@ struct sl_prng {
 	uint64_t s[4];
 };
 
-/* Seeds the generator. Any seed is valid; equal seeds give equal sequences. */
+/* Any seed is valid; equal seeds give equal sequences. */
 void sl_prng_seed(struct sl_prng *p, uint64_t seed);
 
 static inline uint64_t sl_prng_u64(struct sl_prng *p)
@@ -39,13 +36,13 @@ static inline uint64_t sl_prng_u64(struct sl_prng *p)
 /* Returns a uniform number in [0, n), without bias; 0 if n is 0. */
 uint64_t sl_prng_below(struct sl_prng *p, uint64_t n);
 
-/* Returns a uniform number in [0, 1). */
+/* Uniform in [0, 1). */
 static inline double sl_prng_unit(struct sl_prng *p)
 {
 	return (double)(sl_prng_u64(p) >> 11) * 0x1p-53;
 }
 
-/* Returns an exponentially distributed number: a gap of a Poisson process. */
+/* Exponentially distributed: a gap of a Poisson process. */
 double sl_prng_exp(struct sl_prng *p, double mean);
 
 #endif

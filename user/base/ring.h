@@ -7,9 +7,8 @@
  *   [ free | filled . . . . . . . filled | free ]      count = head - tail, indices run freely
  *
  * The producer fills slots, then stores head with release. The consumer loads head with acquire, so
- * it sees the slots and all earlier writes. The same holds for tail in the other direction: a slot
- * is read before it is overwritten. Each side caches the other's index and reloads it only if the
- * ring looks full or empty. In a steady flow neither touches the other's cache line on most calls.
+ * it sees the slots and all earlier writes. The same holds for tail in the other direction. Each
+ * side caches the other's index and reloads it only if the ring looks full or empty.
  */
 #ifndef SL_BASE_RING_H
 #define SL_BASE_RING_H
@@ -37,7 +36,7 @@ _Static_assert(offsetof(struct sl_ring, tail) % SL_CACHELINE == 0, "consumer lin
 _Static_assert(offsetof(struct sl_ring, mask) % SL_CACHELINE == 0, "constant line");
 _Static_assert(offsetof(struct sl_ring, slot) % SL_CACHELINE == 0, "slots");
 
-/* capacity: a power of two, at most 2^31. Returns NULL and errno EINVAL or ENOMEM on failure. */
+/* capacity: a power of two, at most 2^31. Returns NULL and errno EINVAL or ENOMEM. */
 struct sl_ring *sl_ring_new(uint32_t capacity);
 void sl_ring_free(struct sl_ring *r);
 
@@ -50,7 +49,7 @@ static inline uint32_t sl_ring_count(struct sl_ring *r)
 	return n > r->mask + 1 ? r->mask + 1 : n;
 }
 
-/* Producer: puts up to n words; returns how many fitted. */
+/* Producer: puts up to n words; returns their number. */
 static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, uint32_t n)
 {
 	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
@@ -68,7 +67,7 @@ static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, u
 	return n;
 }
 
-/* Consumer: takes up to n words; returns how many there were. */
+/* Consumer: takes up to n words; returns their number. */
 static inline uint32_t sl_ring_get_burst(struct sl_ring *r, uint64_t *v, uint32_t n)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash (Aumasson, Bernstein 2012): keyed hash without collisions for peers that do not know the
- * key. SipHash-2-4 for values that are verified later (cookies, sequence numbers), 1-3 for hash
- * tables.
+ * SipHash (Aumasson, Bernstein 2012): no collisions for peers that do not know the key. SipHash-2-4
+ * for values that are verified later (cookies, sequence numbers), 1-3 for hash tables.
  */
 #ifndef SL_BASE_SIPHASH_H
 #define SL_BASE_SIPHASH_H
@@ -10,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The key's 16 bytes as two little-endian words; draw them from sl_rand_bytes(). */
+/* Two little-endian words; from sl_rand_bytes(). */
 struct sl_sipkey {
 	uint64_t k0;
 	uint64_t k1;

@@ -52,7 +52,6 @@ static int grow_to(struct sl_strbuf *b, size_t need)
 	return 0;
 }
 
-/* Reserves room for n more bytes and the NUL. */
 static bool reserve_bytes(struct sl_strbuf *b, size_t n)
 {
 	if (b->err)
@@ -105,7 +104,7 @@ void sl_strbuf_printf(struct sl_strbuf *b, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Returns the length of the UTF-8 sequence at p; 0 if it is invalid (RFC 3629 4). */
+/* Returns 0 if the sequence is invalid (RFC 3629 4). */
 static size_t utf8_len(const uint8_t *p, size_t left)
 {
 	static const struct {
@@ -133,7 +132,7 @@ static size_t utf8_len(const uint8_t *p, size_t left)
 	return 0;
 }
 
-/* Writes one character of a JSON string; returns the length of its input. */
+/* Returns the length of the character's input. */
 static size_t json_char(struct sl_strbuf *b, const uint8_t *p, size_t left)
 {
 	size_t n = utf8_len(p, left);

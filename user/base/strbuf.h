@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Append-only text builder for metrics, JSON and messages. It is fixed (the caller's buffer) or
- * grows up to a limit (control path only). The text is always NUL-terminated. The first append that
- * does not fit sets err, and later ones do nothing: check once at the end.
+ * Append-only text builder: fixed (the caller's buffer), or growing up to a limit (control path
+ * only). The text is always NUL-terminated. The first append that does not fit sets err, and later
+ * ones do nothing.
  */
 #ifndef SL_BASE_STRBUF_H
 #define SL_BASE_STRBUF_H
@@ -18,14 +18,14 @@ struct sl_strbuf {
 	char *ptr;
 	size_t len;   /* without the NUL */
 	size_t cap;   /* of ptr, with the NUL */
-	size_t limit; /* cap may grow to this; 0: fixed buffer */
+	size_t limit; /* maximum of cap; 0: fixed buffer */
 	int err;      /* 0, -ENOSPC (limit) or -ENOMEM */
 };
 
 /* Uses a buffer of cap > 0 bytes, which stays the caller's. */
 void sl_strbuf_fixed(struct sl_strbuf *b, char *buf, size_t cap);
 
-/* Allocates as the text grows, up to `limit` bytes with the NUL. */
+/* Allocates up to `limit` bytes with the NUL. */
 void sl_strbuf_grow(struct sl_strbuf *b, size_t limit);
 
 /* Frees allocated memory. */
@@ -44,7 +44,7 @@ void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)
 
 /*
  * Appends a JSON string with quotes. Escapes control characters and replaces invalid UTF-8 by
- * U+FFFD, so the result is always valid JSON.
+ * U+FFFD.
  */
 void sl_strbuf_json_str(struct sl_strbuf *b, struct sl_span s);
 

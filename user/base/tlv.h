@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of fields, as in the metadata of requests and replies: {u16 tag, u16 length, bytes} without
- * gaps, numbers little-endian. One codec for both ends.
+ * Lists of fields, as in the metadata of requests: {u16 tag, u16 length, bytes} without gaps,
+ * numbers little-endian.
  */
 #ifndef SL_BASE_TLV_H
 #define SL_BASE_TLV_H
@@ -11,8 +11,8 @@
 enum { SL_TLV_HEAD = 4 };
 
 /*
- * Takes the next field off `rest`. Returns false at the end, when `rest` is empty, and at a field
- * that is longer than `rest`, which then stays.
+ * Takes the next field off `rest`. Returns false at the end (`rest` is empty), and if the field is
+ * longer than `rest`, which then stays.
  */
 static inline bool sl_tlv_next(struct sl_span *rest, uint16_t *tag, struct sl_span *value)
 {
@@ -29,13 +29,13 @@ static inline bool sl_tlv_next(struct sl_span *rest, uint16_t *tag, struct sl_sp
 	return true;
 }
 
-/* A list being written; after the first field that does not fit, nothing is added. */
+/* After the first field that does not fit, nothing is added. */
 struct sl_tlv_writer {
 	uint8_t *at, *end;
 	bool full;
 };
 
-/* Appends a field; returns where its bytes go, or NULL if it does not fit. */
+/* Appends a field; returns its bytes, or NULL if it does not fit. */
 static inline uint8_t *sl_tlv_room(struct sl_tlv_writer *w, uint16_t tag, size_t len)
 {
 	uint8_t *to = w->at + SL_TLV_HEAD;

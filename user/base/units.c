@@ -13,7 +13,7 @@ struct unit_row {
 	uint64_t scale;
 };
 
-/* Larger units first: formatting takes the first that fits. */
+/* Larger units first. */
 static const struct unit_row duration_units[] = {
 	{"d", 86400 * SL_NS_PER_SEC},
 	{"h", 3600 * SL_NS_PER_SEC},
@@ -74,7 +74,7 @@ const char *sl_unit_expected(enum sl_unit unit)
 	return texts[unit];
 }
 
-/* Formats three significant digits without trailing zeros, and the unit. */
+/* Three significant digits without trailing zeros. */
 static const char *format_scaled(char *buf, uint64_t v, const struct unit_row *row)
 {
 	double x = (double)v / (double)row->scale;
@@ -97,7 +97,7 @@ const char *sl_format_duration(char buf[SL_UNIT_TEXT], uint64_t ns)
 
 	if (ns == 0)
 		return memcpy(buf, "0", 2);
-	/* Days, hours and minutes only for whole numbers: "90s", not "1.5m". */
+	/* Days, hours and minutes only for whole numbers. */
 	while (row->scale > SL_NS_PER_SEC && (ns < row->scale || ns % row->scale))
 		row++;
 	while (row->scale > 1 && ns < row->scale)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Durations and sizes in configuration and options: an integer and a unit, without blanks.
+ * Durations and sizes: an integer and a unit, without blanks.
  *
  *   duration  ns us ms s m h d          a bare 0 is allowed, another number needs its unit
  *   size      k m g t (or capitals), powers of 1024; no unit: bytes
  *
- * Parsers return 0, -EINVAL (wrong form) or -ERANGE (too large), and write the result only with 0.
+ * Parsers return 0, -EINVAL (form) or -ERANGE, and write the result only with 0.
  */
 #ifndef SL_BASE_UNITS_H
 #define SL_BASE_UNITS_H
@@ -20,13 +20,13 @@ int sl_parse_size(struct sl_span s, uint64_t *bytes);
 
 enum sl_unit { SL_UNIT_DURATION, SL_UNIT_SIZE };
 
-/* Returns the expected form for messages: "a duration like 500us, 2ms, 1s or 1m". */
+/* For messages: "a duration like 500us, 2ms, 1s or 1m". */
 const char *sl_unit_expected(enum sl_unit unit);
 
 /* Enough for the texts below. */
 #define SL_UNIT_TEXT 24
 
-/* Formats three significant digits ("1.25ms", "37us", "1.5k"), more only in the largest unit. */
+/* Three significant digits ("1.25ms", "37us", "1.5k"), more only in the largest unit. */
 const char *sl_format_duration(char buf[SL_UNIT_TEXT], uint64_t ns);
 const char *sl_format_size(char buf[SL_UNIT_TEXT], uint64_t bytes);
 

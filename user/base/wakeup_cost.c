@@ -15,7 +15,7 @@
 
 enum {
 	SAMPLES = 15,
-	REST_NS = 1000000, /* between two wake-ups: the core goes idle */
+	REST_NS = 1000000, /* between wake-ups: the core goes idle */
 };
 
 struct wakeup_sleeper {
@@ -71,10 +71,7 @@ static uint64_t median_of_wakes(struct wakeup_sleeper *s)
 	return cost[SAMPLES / 2];
 }
 
-/*
- * Moves this thread to any CPU but the sleeper's, even outside of its affinity mask; the kernel
- * drops CPUs that are not allowed. Returns false if there is no other.
- */
+/* Moves this thread to any allowed CPU but the sleeper's. Returns false if there is none. */
 static bool move_off_cpu(int cpu, cpu_set_t *before)
 {
 	cpu_set_t set;

@@ -5,7 +5,7 @@
 
 enum { SLOT_MASK = SL_WHEEL_SLOTS - 1, IDLE = -1 };
 
-#define TICK_MAX UINT64_MAX /* never reached: the position stays below */
+#define TICK_MAX UINT64_MAX /* never reached */
 
 void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns)
 {
@@ -19,7 +19,7 @@ void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns)
 	w->due_ns = UINT64_MAX;
 }
 
-/* Links the timer into the slot of its tick. Returns the slot's first tick. */
+/* Returns the first tick of the timer's slot. */
 static uint64_t link_timer(struct sl_wheel *w, struct sl_timer *t)
 {
 	uint64_t differs = (t->tick ^ w->pos) | SLOT_MASK;
@@ -92,7 +92,7 @@ void sl_timer_disarm(struct sl_wheel *w, struct sl_timer *t)
 	w->count--;
 }
 
-/* Returns the first tick of the earliest filled slot: in the lowest filled level. */
+/* Returns the first tick of the earliest filled slot. */
 static uint64_t next_event(const struct sl_wheel *w, uint32_t *index)
 {
 	uint32_t level = (uint32_t)__builtin_ctz(w->levels);
@@ -104,7 +104,7 @@ static uint64_t next_event(const struct sl_wheel *w, uint32_t *index)
 	return base | (uint64_t)slot << (level * SL_WHEEL_BITS);
 }
 
-/* Empties the slot that is moving down. Returns false if the budget is used up. */
+/* Returns false if the budget is used up. */
 static bool move_down(struct sl_wheel *w, uint64_t *moves)
 {
 	struct sl_timer *t;
@@ -120,7 +120,7 @@ static bool move_down(struct sl_wheel *w, uint64_t *moves)
 	return true;
 }
 
-/* Fires a slot of level 0. Returns false if `left` calls were not enough. */
+/* Returns false if `left` calls were not enough. */
 static bool fire_slot(struct sl_wheel *w, uint32_t index, sl_timer_fn cb, void *arg, uint32_t *left)
 {
 	struct sl_timer *t;

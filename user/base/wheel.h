@@ -4,13 +4,11 @@
  *
  *   level 0   64 slots of 1 tick        level 1   64 slots of 64 ticks      ... level 10: all 2^64
  *
- * A timer's level is the highest group of 6 bits in which its expiry differs from the position.
- * Lower levels expire first; a slot's timers move down when the position reaches it. Bitmaps lead
- * from one filled slot to the next.
+ * A timer's level is the highest group of 6 bits in which its expiry differs from the position. A
+ * slot's timers move down when the position reaches it.
  *
- * The tick is a power of two of nanoseconds. A timer never fires early, and late by less than a
- * tick plus the time until sl_wheel_advance(). The user owns the timer and must cancel it before
- * freeing it. A zeroed timer is idle.
+ * A timer never fires early, and late by less than a tick plus the time until sl_wheel_advance().
+ * The user owns the timer and must cancel it before freeing it. A zeroed timer is idle.
  */
 #ifndef SL_BASE_WHEEL_H
 #define SL_BASE_WHEEL_H
@@ -24,7 +22,7 @@
 enum {
 	SL_WHEEL_BITS = 6,
 	SL_WHEEL_SLOTS = 1 << SL_WHEEL_BITS,
-	SL_WHEEL_LEVELS = 11, /* 66 bits: any expiry fits */
+	SL_WHEEL_LEVELS = 11, /* any 64-bit expiry */
 };
 
 struct sl_timer {
@@ -35,19 +33,19 @@ struct sl_timer {
 SL_ASSERT_SIZE(struct sl_timer, 24);
 
 struct sl_wheel {
-	/* all earlier ticks are done; this one may be under way */
+	/* all earlier ticks are done */
 	uint64_t pos;
 	uint64_t due_ns;                  /* nothing is due before */
-	uint64_t seen_ns;                 /* latest time of an advance */
+	uint64_t seen_ns;                 /* of the last advance */
 	uint32_t shift;                   /* tick = 2^shift ns */
 	uint32_t count;                   /* timers pending */
-	uint32_t levels;                  /* bitmap of levels with timers */
-	int32_t moving;                   /* slot whose timers are moving down; -1: none */
-	uint64_t filled[SL_WHEEL_LEVELS]; /* bitmap of slots with timers */
+	uint32_t levels;                  /* levels with timers */
+	int32_t moving;                   /* slot that is moving down; -1: none */
+	uint64_t filled[SL_WHEEL_LEVELS]; /* slots with timers */
 	struct sl_timer *slot[SL_WHEEL_LEVELS * SL_WHEEL_SLOTS];
 };
 
-/* tick_ns is rounded down to a power of two; 0 counts as 1. */
+/* tick_ns is rounded down to a power of two, at least 1. */
 void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns);
 
 static inline uint64_t sl_wheel_tick_ns(const struct sl_wheel *w)
@@ -79,7 +77,7 @@ static inline void sl_timer_cancel(struct sl_wheel *w, struct sl_timer *t)
 		sl_timer_disarm(w, t);
 }
 
-/* Returns the latest time at which the timer fires: its expiry, rounded up to a tick. */
+/* Returns the latest time at which the timer fires. */
 static inline uint64_t sl_timer_expires_ns(const struct sl_wheel *w, const struct sl_timer *t)
 {
 	return t->tick > UINT64_MAX >> w->shift ? UINT64_MAX : t->tick << w->shift;
@@ -93,8 +91,8 @@ typedef void (*sl_timer_fn)(void *arg, struct sl_timer *t);
 
 /*
  * Advances to now_ns (never back) and calls cb for each expired timer in order of ticks. Bounded:
- * at most `max` calls and 4 * max + 64 moves. Returns the number of calls. More is due now if, and
- * only if, sl_wheel_next_ns(w) <= now_ns.
+ * at most `max` calls and 4 * max + 64 moves. Returns the number of calls. More is due now only if
+ * sl_wheel_next_ns(w) <= now_ns.
  */
 uint32_t sl_wheel_advance_due(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
 			      uint32_t max);
@@ -103,15 +101,14 @@ static inline uint32_t sl_wheel_advance(struct sl_wheel *w, uint64_t now_ns, sl_
 {
 	if (now_ns >= w->due_ns)
 		return sl_wheel_advance_due(w, now_ns, cb, arg, max);
-	/* Fast path: called in each turn of a loop. */
 	if (w->seen_ns < now_ns)
 		w->seen_ns = now_ns;
 	return 0;
 }
 
 /*
- * Returns when sl_wheel_advance() must be called: the next expiry or earlier, never later.
- * UINT64_MAX: no timer is pending.
+ * Returns when sl_wheel_advance() must be called: the next expiry or earlier. UINT64_MAX: no timer
+ * is pending.
  */
 uint64_t sl_wheel_next_ns(const struct sl_wheel *w);
 
