@@ -65,7 +65,7 @@ void sl_call_small_part(struct h2_call *k, const uint8_t *end)
 
 static void pump_call(struct h2_call *k);
 
-/* Starts with the next request after an answer was written. */
+/* Continues with the next request. */
 static void send_answer(struct h2_call *k)
 {
 	k->answering = false;
@@ -105,7 +105,7 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *buf, s
 	return (ssize_t)n;
 }
 
-/* Resumes the body, or sends the response headers first. */
+/* Resumes the body, or sends headers first. */
 static void go_on(struct h2_call *k)
 {
 	struct h2_stream *s = k->s;
@@ -141,14 +141,14 @@ void sl_call_finish(struct h2_call *k, enum sl_grpc_status status, const char *w
 		sl_h2_answer(k->s, 200, status, why);
 }
 
-/* Finds the first complete waiting request and sets k->asked to its length. */
+/* Finds the first complete request; sets k->asked to its length. */
 static bool next_request(struct h2_call *k)
 {
 	uint32_t have = k->tail - k->head, len;
 	const uint8_t *p;
 
 	k->asked = 0;
-	if (have < SL_GRPC_PREFIX) /* `buf` may be NULL then */
+	if (have < SL_GRPC_PREFIX) /* `buf` may be NULL */
 		return false;
 	p = k->buf + k->head;
 	len = sl_get_be32(p + 1);
@@ -169,7 +169,7 @@ static void begin_answer(struct h2_call *k)
 	k->part = k->part_cnt = 0;
 }
 
-/* Answers unary and server-streaming calls: one message, then END_STREAM. */
+/* Unary and server streaming: one message, then END_STREAM. */
 static void answer_one(struct h2_call *k)
 {
 	if (!k->whole || k->finished)
@@ -219,7 +219,7 @@ static void pump_call(struct h2_call *k)
 		sl_call_finish(k, SL_GRPC_UNAVAILABLE, "the connection is being closed");
 }
 
-/* Makes room for `len` bytes, and relocates parts of the current answer that point into `buf`. */
+/* Relocates parts of the answer that point into `buf`. */
 static bool make_room(struct h2_call *k, size_t len)
 {
 	size_t have = k->tail - k->head, cap = k->cap ? k->cap : BUF_MIN;
@@ -278,9 +278,8 @@ void sl_call_end(struct h2_stream *s)
 }
 
 /*
- * Allocates a call. Watches and reflection may last forever, so they are limited in total, per
- * client address, and watches also per connection. A check ends by itself and uses only memory of
- * its connection, so other clients cannot exhaust it.
+ * Watches and reflection may last forever: limited in total, per client address, and watches per
+ * connection. A check uses only its connection's memory.
  */
 static struct h2_call *call_new(struct h2_conn *c, enum sl_call_kind kind)
 {
@@ -362,9 +361,7 @@ void sl_h2_env_serving_changed(struct sl_h2_env *e)
 	struct h2_call *k;
 
 	sl_list_splice_tail(&now, &e->watches);
-	/*
-	 * `now` may change meanwhile: writing to a client can end its connection and its watches.
-	 */
+	/* Writing can end a connection and its watches, so `now` changes. */
 	while ((k = sl_list_first(&now, struct h2_call, link))) {
 		struct h2_conn *c = k->s->conn;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that the gateway answers itself: grpc.health.v1.Health and server reflection.
+ * Calls that the gateway answers: grpc.health.v1.Health and server reflection.
  *
  *   bytes in -> [ waiting messages | the one being answered ] -> parts -> nghttp2
  *
- * One message is answered at a time. Further ones wait in memory of the connection's budget, at
- * most SL_CALL_WAITING_MAX bytes; more end the call with RESOURCE_EXHAUSTED.
+ * One message is answered at a time. At most SL_CALL_WAITING_MAX bytes wait in the connection's
+ * budget; more end the call with RESOURCE_EXHAUSTED.
  */
 #ifndef SL_FRONT_GRPC_CALL_H
 #define SL_FRONT_GRPC_CALL_H
@@ -24,14 +24,14 @@ enum sl_call_kind { SL_CALL_NONE, SL_CALL_CHECK, SL_CALL_WATCH, SL_CALL_REFLECT 
 struct h2_call {
 	struct sl_list link; /* WATCH: in env->watches */
 	struct h2_stream *s;
-	/* requests with prefixes: [head, tail) of buf[cap] */
+	/* with prefixes: [head, tail) of buf[cap] */
 	uint8_t *buf;
 	uint32_t cap, head, tail;
-	uint32_t asked; /* length of the request being answered, with its prefix; 0: none */
+	uint32_t asked; /* request being answered, with prefix; 0: none */
 	uint8_t kind;
-	uint8_t told;   /* WATCH: last status sent; 0: none */
+	uint8_t told;   /* WATCH: last status; 0: none */
 	bool answering; /* parts are being written */
-	bool whole;     /* the client has ended its side */
+	bool whole;     /* the client has ended */
 	bool finished;
 	uint8_t part, part_cnt;
 	uint8_t small_len;
@@ -42,22 +42,22 @@ struct h2_call {
 };
 
 /*
- * Returns the kind of a call that the gateway answers, if enabled. Returns SL_CALL_NONE if a route
- * names the service: the operator's backends then answer it.
+ * Returns the kind of a call that the gateway answers. Returns SL_CALL_NONE if a route names the
+ * service.
  */
 enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, const struct sl_request *rq);
 void sl_call_begin(struct h2_stream *s, enum sl_call_kind kind);
 void sl_call_input(struct h2_stream *s, struct sl_span bytes);
 void sl_call_end(struct h2_stream *s);
-/* Ends watches and idle reflection when the connection drains. */
+/* Ends watches and idle reflection for drain. */
 void sl_call_drain(struct h2_stream *s);
 void sl_call_free(struct h2_stream *s);
-/* Returns true if the call only waits, possibly forever. */
+/* Returns true if the call only waits. */
 bool sl_call_rests(const struct h2_stream *s);
 
-/* Adds a part to the answer; sl_call_send() writes the prefix and all parts. */
+/* Adds a part; sl_call_send() writes the prefix and all parts. */
 void sl_call_part(struct h2_call *k, struct sl_span bytes);
-/* Returns space for a short part; the other function adds the bytes up to `end`. */
+/* Returns space for a short part; the other function adds bytes up to `end`. */
 uint8_t *sl_call_small(struct h2_call *k);
 void sl_call_small_part(struct h2_call *k, const uint8_t *end);
 void sl_call_send(struct h2_call *k);
@@ -67,7 +67,7 @@ static inline struct sl_span sl_call_request(const struct h2_call *k)
 	return sl_span_of(k->buf + k->head + SL_GRPC_PREFIX, k->asked - SL_GRPC_PREFIX);
 }
 
-/* Answer the current request; sl_health_watch() sends a status if it has changed. */
+/* Answer the current request. sl_health_watch() sends changes only. */
 void sl_health_check(struct h2_call *k);
 void sl_health_watch(struct h2_call *k);
 void sl_reflect(struct h2_call *k);

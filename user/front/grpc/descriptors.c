@@ -88,7 +88,7 @@ static bool has_symbol(const struct sl_descriptors *d, struct sl_span scope, str
 	return false;
 }
 
-/* Adds the gateway's own services, unless a set defines them. */
+/* Unless a set defines them. */
 static bool add_own(struct sl_descriptors *d)
 {
 	struct sl_span set = sl_span_of(own_set, sizeof(own_set));
@@ -133,7 +133,7 @@ static bool list_services(struct sl_descriptors *d)
 	return true;
 }
 
-/* Builds the ExtensionNumberResponse of one type; its extensions are adjacent. */
+/* Builds one type's ExtensionNumberResponse; extensions are adjacent. */
 static bool list_numbers(struct sl_descriptors *d, struct sl_symbol *s,
 			 const struct sl_extension *e, size_t cnt)
 {
@@ -162,7 +162,7 @@ static bool index_extensions(struct sl_descriptors *d)
 			continue;
 		while (i < d->extensions.cnt &&
 		       compare_spans(e[i].type, sl_set_symbols(d)[k].name) < 0)
-			i++; /* extends a type that no set defines */
+			i++; /* its type is not defined */
 		for (n = 0; i + n < d->extensions.cnt &&
 			    sl_span_eq(e[i + n].type, sl_set_symbols(d)[k].name);
 		     n++)
@@ -235,7 +235,7 @@ struct sl_descriptors *sl_descriptors_load(const char *const *paths, uint32_t cn
 		if (!d || !read_set(d, paths[i], &set) || !sl_set_add(d, set))
 			return read_failed(d, paths[i], err);
 	}
-	if (!d || !add_own(d) || !index_sets(d)) /* each set may be valid, but not all together */
+	if (!d || !add_own(d) || !index_sets(d)) /* sets may conflict */
 		return read_failed(d, cnt ? paths[cnt - 1] : "", err);
 	return d;
 }

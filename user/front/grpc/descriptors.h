@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Index for server reflection over compiled descriptor sets (FileDescriptorSet, written by protoc
- * --include_imports --descriptor_set_out) and over the gateway's own services.
+ * Index for server reflection over FileDescriptorSets (protoc --include_imports
+ * --descriptor_set_out) and the gateway's services.
  *
  *   set files --load--> files (their bytes as they are) <--- symbols, extensions (sorted)
  *
- * Built once before the workers start, then shared read-only. Results are views into the index, in
- * wire format. Sets are untrusted input.
+ * Built once, then shared read-only. Results are views into the index, in wire format. Sets are
+ * untrusted input.
  */
 #ifndef SL_FRONT_GRPC_DESCRIPTORS_H
 #define SL_FRONT_GRPC_DESCRIPTORS_H
@@ -17,7 +17,7 @@
 
 struct sl_descriptors;
 
-/* Loads sets from files. Returns NULL and a message "found descriptor_sets ..." in err on error. */
+/* Loads files. Returns NULL and "found descriptor_sets ..." in err on error. */
 struct sl_descriptors *sl_descriptors_load(const char *const *paths, uint32_t cnt,
 					   struct sl_err *err);
 /* Loads one set from memory, which is copied. */
@@ -25,8 +25,8 @@ struct sl_descriptors *sl_descriptors_parse(struct sl_span set, struct sl_err *e
 void sl_descriptors_free(struct sl_descriptors *d);
 
 /*
- * Gets the FileDescriptorProto of a file: by file name, by a full name that it defines
- * ("pkg.Service.Method", "pkg.Message"), or by an extension. Returns false if not found.
+ * Gets a FileDescriptorProto by file name, full name ("pkg.Service.Method"), or extension. Returns
+ * false if not found.
  */
 bool sl_descriptors_file(const struct sl_descriptors *d, struct sl_span name,
 			 struct sl_span *proto);
@@ -34,7 +34,7 @@ bool sl_descriptors_symbol(const struct sl_descriptors *d, struct sl_span name,
 			   struct sl_span *proto);
 bool sl_descriptors_extension(const struct sl_descriptors *d, struct sl_span type, int32_t number,
 			      struct sl_span *proto);
-/* Gets the ExtensionNumberResponse of a message type. Returns false if there is no such type. */
+/* Gets a type's ExtensionNumberResponse. Returns false if there is no such type. */
 bool sl_descriptors_extension_numbers(const struct sl_descriptors *d, struct sl_span type,
 				      struct sl_span *response);
 /* Returns the ListServiceResponse. */

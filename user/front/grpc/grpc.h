@@ -2,9 +2,9 @@
 /*
  * Pure functions for gRPC over HTTP/2: message prefix, grpc-timeout, statuses, header values.
  *
- * Compressed messages pass through unchanged, together with grpc-encoding and grpc-accept-encoding:
- * client and server negotiate them. If the backend supports none, or the gateway answers itself,
- * they get UNIMPLEMENTED and grpc-accept-encoding `identity`, as gRPC requires.
+ * Compressed messages, grpc-encoding and grpc-accept-encoding pass unchanged. If the backend
+ * supports none, or the gateway answers, the status is UNIMPLEMENTED with grpc-accept-encoding
+ * `identity`.
  */
 #ifndef SL_FRONT_GRPC_H
 #define SL_FRONT_GRPC_H
@@ -33,18 +33,18 @@ enum sl_grpc_status {
 	SL_GRPC_STATUS_CNT,
 };
 
-enum { SL_GRPC_PREFIX = 5 }; /* length of the prefix of each message: compressed flag, length */
+enum { SL_GRPC_PREFIX = 5 }; /* compressed flag, length */
 
-/* Returns true for application/grpc, also with a suffix (+proto) or parameters. */
+/* Accepts application/grpc, with a suffix (+proto) or parameters. */
 bool sl_grpc_content_type(struct sl_span type);
 
-/* Returns the status of a call whose HTTP reply is not from a gRPC server. */
+/* Returns the status for an HTTP reply that is not gRPC. */
 enum sl_grpc_status sl_grpc_from_http(unsigned http);
 
-/* Parses "100m": at most 8 digits and a unit. Returns false if malformed. */
+/* Parses "100m": at most 8 digits, and a unit. Returns false if malformed. */
 bool sl_grpc_timeout(struct sl_span text, uint64_t *ns);
 
-/* value of the first prefix byte; other non-zero values are reserved */
+/* first prefix byte; other non-zero values are reserved */
 enum { SL_GRPC_COMPRESSED = 1 };
 
 static inline void sl_grpc_put_prefix(uint8_t *p, uint32_t len)
@@ -56,9 +56,9 @@ static inline void sl_grpc_put_prefix(uint8_t *p, uint32_t len)
 /* See sl_stream.prefix. */
 size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len, bool compressed);
 
-/* Splits one direction of a call into messages. Initially zero. */
+/* Splits one direction into messages. Initially zero. */
 struct sl_grpc_reader {
-	uint64_t left; /* bytes of the message not yet read */
+	uint64_t left; /* of the message */
 	uint8_t prefix[SL_GRPC_PREFIX];
 	uint8_t have;
 	bool in_message;
@@ -66,31 +66,28 @@ struct sl_grpc_reader {
 };
 
 enum sl_grpc_event {
-	SL_GRPC_NEED,  /* all bytes used, more needed */
-	SL_GRPC_BEGIN, /* `left` and prefix[0] are valid */
+	SL_GRPC_NEED, /* all used, more needed */
+	SL_GRPC_BEGIN,
 	SL_GRPC_DATA,
 	SL_GRPC_FINISH,
 };
 
-/* Reads up to the next event, and removes those bytes from `in`. */
+/* Reads up to the next event; removes those bytes from `in`. */
 enum sl_grpc_event sl_grpc_read(struct sl_grpc_reader *r, struct sl_span *in, struct sl_span *data);
 
-/* Encodes as much of `text` as fits in `buf`, without splitting a character. Returns the length. */
+/* Encodes what fits in `buf`, without splitting a character. Returns the length. */
 size_t sl_grpc_percent_encode(char *buf, size_t cap, struct sl_span text);
 
 /*
- * Decodes the standard alphabet; padding is optional. `to` may equal the input. Returns the length,
- * or SIZE_MAX if malformed.
+ * Decodes the standard alphabet; padding optional. `to` may equal the input. Returns the length, or
+ * SIZE_MAX if malformed.
  */
 size_t sl_base64_decode(uint8_t *to, struct sl_span text);
-/* Encodes without padding; `to` needs (len * 4 + 2) / 3 bytes. Returns the length. */
+/* Without padding; `to` needs (len * 4 + 2) / 3 bytes. Returns the length. */
 size_t sl_base64_encode(char *to, struct sl_span bytes);
 
 bool sl_grpc_is_binary(struct sl_span name);
-/*
- * Returns true for fields of the protocol itself, which are not metadata. The compression fields
- * are passed on.
- */
+/* Returns true for protocol fields that are not metadata. Compression fields pass. */
 bool sl_grpc_is_reserved(struct sl_span name);
 
 #endif

@@ -5,7 +5,7 @@
 enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
 enum { SERVING = 1, NOT_SERVING, SERVICE_UNKNOWN }; /* HealthCheckResponse.ServingStatus */
 
-/* Looks up the routes "/pkg.Service/" and "/pkg.Service", then a pool of this name. */
+/* Looks up routes "/pkg.Service/" and "/pkg.Service", then a pool. */
 static enum sl_serving serving_status(const struct sl_front_env *env, struct sl_span name)
 {
 	char path[SL_CALL_MESSAGE_MAX + 2];
@@ -30,7 +30,7 @@ static unsigned status_now(const struct h2_call *k)
 	struct sl_span in = sl_call_request(k), name = sl_span_of(NULL, 0);
 	struct sl_pb_field f;
 
-	/* HealthCheckRequest.service; the last occurrence is used, as protobuf requires. */
+	/* The last HealthCheckRequest.service is used, as protobuf requires. */
 	while (sl_pb_next(&in, &f)) {
 		if (f.no == REQUEST_SERVICE && f.type == SL_PB_BYTES)
 			name = f.bytes;

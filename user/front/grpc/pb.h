@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict reader of protobuf fields, and writer of field headers, for the gateway's own services. */
+/* Strict reader of protobuf fields, and writer of field headers. */
 #ifndef SL_FRONT_GRPC_PB_H
 #define SL_FRONT_GRPC_PB_H
 
@@ -16,14 +16,14 @@ struct sl_pb_field {
 };
 
 /*
- * Reads the next field and removes it from `in`. Returns false at the end (`in` is empty) or if
- * malformed (`in` is not empty): length beyond the end, number above 64 bits, field 0, group.
+ * Reads the next field and removes it from `in`. Returns false at the end (`in` empty) or if
+ * malformed: length beyond the end, number above 64 bits, field 0, group.
  */
 bool sl_pb_next(struct sl_span *in, struct sl_pb_field *f);
 
 enum { SL_PB_HEAD_MAX = 12 };
 
-/* Write the header of a BYTES field, or a VARINT field. Return the end of the written bytes. */
+/* Write the header of a BYTES or VARINT field. Return its end. */
 uint8_t *sl_pb_put_head(uint8_t *to, uint32_t no, size_t len);
 uint8_t *sl_pb_put_number(uint8_t *to, uint32_t no, uint64_t value);
 

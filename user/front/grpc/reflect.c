@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.reflection.v1 and v1alpha, which differ only in their names. */
+/* grpc.reflection.v1 and v1alpha, which differ only in name. */
 #include "front/grpc/call.h"
 #include "front/grpc/descriptors.h"
 
@@ -10,17 +10,17 @@ enum { FILE_PROTO = 1, ERROR_CODE = 1, ERROR_MESSAGE };
 
 struct reflect_query {
 	struct sl_span host, text;
-	uint32_t kind; /* number of the field that asks; 0: none known */
+	uint32_t kind; /* field number; 0: none known */
 };
 
-/* Answer: field `no` of the response, containing `body`. */
+/* Field `no` of the response, containing `body`. */
 struct reflect_result {
 	uint32_t no;
 	struct sl_span body;
-	enum sl_grpc_status error; /* status for ERROR, whose message is `body` */
+	enum sl_grpc_status error; /* for ERROR, with message `body` */
 };
 
-/* Parses a request. The last of several oneof fields is used. */
+/* The last of several oneof fields is used. */
 static bool read_ask(struct sl_span in, struct reflect_query *a)
 {
 	struct sl_pb_field f;
@@ -97,7 +97,7 @@ void sl_reflect(struct h2_call *k)
 		return;
 	}
 	f = look_up(k->s->conn->front->descriptors, &a);
-	/* Headers of the fields that enclose the body. */
+	/* Headers of the enclosing fields. */
 	if (f.no == FILE_RESPONSE)
 		p = sl_pb_put_head(p, FILE_PROTO, f.body.len);
 	if (f.no == ERROR) {

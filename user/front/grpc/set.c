@@ -27,7 +27,7 @@ bool sl_set_fail(struct sl_descriptors *d, const char *fmt, ...)
 	return false;
 }
 
-/* Returns space for one more element, or NULL without memory. */
+/* Returns one more element, or NULL without memory. */
 static void *array_append(struct sl_descriptors *d, struct sl_array *a, size_t size)
 {
 	if (a->cnt == a->cap) {
@@ -62,7 +62,7 @@ static bool name_char(uint8_t c)
 	       c == '_';
 }
 
-/* Returns true for an identifier "a" or, if `dots`, a qualified name "a.b". */
+/* Identifier "a" or, if `dots`, "a.b". */
 static bool name_ok(struct sl_span s, bool dots)
 {
 	bool part = false;
@@ -81,7 +81,7 @@ static bool name_ok(struct sl_span s, bool dots)
 	return part;
 }
 
-/* Printable ASCII only, because the name is printed. */
+/* Printable ASCII only: the name is printed. */
 static bool file_name_ok(struct sl_span s)
 {
 	if (!s.len || s.len > NAME_MAX_LEN)
@@ -122,7 +122,7 @@ static struct sl_span proto_now(const struct sl_descriptors *d)
 	return sl_set_files(d)[d->files.cnt - 1].proto;
 }
 
-/* Adds a symbol for a definition and returns its full name, or an empty span on error. */
+/* Returns the symbol's full name, or an empty span on error. */
 static struct sl_span define_symbol(struct sl_descriptors *d, struct sl_span scope,
 				    struct sl_span def, enum sl_symbol_kind kind)
 {
@@ -150,7 +150,7 @@ static struct sl_span define_symbol(struct sl_descriptors *d, struct sl_span sco
 
 struct scope {
 	struct sl_span name;
-	struct sl_span self; /* scope of a service's methods: its own name */
+	struct sl_span self; /* scope of a service's methods */
 	unsigned depth;
 };
 
@@ -177,7 +177,7 @@ static bool add_extension(struct sl_descriptors *d, const struct scope *in, stru
 	return true;
 }
 
-/* Enum values belong to the scope that encloses the enum. */
+/* Enum values belong to the enclosing scope. */
 static bool enum_field(struct sl_descriptors *d, void *arg, const struct sl_pb_field *f)
 {
 	const struct scope *in = arg;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of the descriptor index: set.c parses sets into it, descriptors.c does the rest. */
+/* Internals of the descriptor index: set.c parses sets. */
 #ifndef SL_FRONT_GRPC_SET_H
 #define SL_FRONT_GRPC_SET_H
 
 #include "front/grpc/descriptors.h"
 #include "front/grpc/pb.h"
 
-/* Field numbers of descriptor.proto used by both files. */
+/* Field numbers of descriptor.proto. */
 enum { FILE_NAME = 1, FILE_PACKAGE, FILE_IMPORT, FILE_MESSAGE, FILE_ENUM, FILE_SERVICE, FILE_EXT };
 enum { ANY_NAME = 1 };
 
@@ -58,16 +58,16 @@ static inline struct sl_extension *sl_set_extensions(const struct sl_descriptors
 	return d->extensions.at;
 }
 
-/* Records an error, unless there is one already. Returns false. */
+/* Records the first error. Returns false. */
 bool sl_set_fail(struct sl_descriptors *d, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Arguments of "%.*s", cut at 100 bytes. */
+/* "%.*s", cut at 100 bytes. */
 #define SL_SET_SHOW(span) (int)((span).len < 100 ? (span).len : 100), (span).ptr
 
-/* Allocates memory that the index owns. Returns NULL without memory. */
+/* Allocates memory of the index. Returns NULL without memory. */
 uint8_t *sl_set_keep(struct sl_descriptors *d, size_t len);
 
-/* Calls fn for each field of a message. Returns false if malformed or if fn does. */
+/* Calls fn for each field. Returns false if malformed or if fn does. */
 typedef bool sl_set_field_fn(struct sl_descriptors *d, void *arg, const struct sl_pb_field *f);
 bool sl_set_each(struct sl_descriptors *d, struct sl_span in, sl_set_field_fn *fn, void *arg);
 /* Returns the first BYTES field with number `no`, or an empty span. */
@@ -75,7 +75,7 @@ struct sl_span sl_set_find(struct sl_span in, uint32_t no);
 
 /* Adds a FileDescriptorSet, whose bytes must live as long as the index. */
 bool sl_set_add(struct sl_descriptors *d, struct sl_span set);
-/* Adds one file of a set. A file already present, such as an import, is skipped. */
+/* Adds a file of a set, unless already present. */
 bool sl_set_add_file(struct sl_descriptors *d, void *unused, const struct sl_pb_field *f);
 
 #endif
