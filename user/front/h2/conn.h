@@ -6,10 +6,10 @@
  *                        flood.c (which frames are allowed, and how many)
  *   bytes out <- nghttp2 <- reply.c, which nghttp2 calls for body bytes         <- core
  *
- * nghttp2 pulls: it asks for reply bytes when priorities and windows allow, and reply.c asks the
- * core. A stream without bytes is deferred until `ready`. A stream that ends while nghttp2 is on
- * the stack goes to a list. sl_h2_settle() frees it later, so nghttp2 never sees a freed stream,
- * and done and cancel are never called within begin, body or end.
+ * nghttp2 asks for reply bytes when priorities and windows allow. A stream without bytes is
+ * deferred until `ready`. A stream that ends while nghttp2 is on the stack goes to a list, which
+ * sl_h2_settle() frees. So nghttp2 never sees a freed stream, and done and cancel are never called
+ * within begin, body or end.
  */
 #ifndef SL_FRONT_H2_CONN_H
 #define SL_FRONT_H2_CONN_H
@@ -22,22 +22,21 @@
 
 enum {
 	/*
-	 * Initial window of a stream. Close to the default that clients assume before our SETTINGS.
-	 * A multiple of the frame size, because a window update is sent only after half of the
-	 * window is used.
+	 * Initial window of a stream. A multiple of the frame size, as updates are sent after half
+	 * of the window.
 	 */
 	H2_FIRST_WINDOW = 48 << 10,
 	H2_HELD = 13, /* length of an RST_STREAM frame */
 };
 
-/* Usage of all connections of one client address. */
+/* Usage of one client address. */
 struct h2_source {
-	uint64_t memory; /* bytes of sl_h2_env.mem */
+	uint64_t memory; /* of sl_h2_env.mem */
 	uint32_t conns, streams;
 	uint32_t calls;    /* of sl_h2_env.calls */
-	uint32_t beyond;   /* header bytes above the limit of a head, in this burst */
-	uint32_t heads;    /* bytes of all header fields in this burst */
-	uint64_t burst_ns; /* time of the burst that `beyond` and `heads` count */
+	uint32_t beyond;   /* header bytes above the head limit, in this burst */
+	uint32_t heads;    /* all header bytes, in this burst */
+	uint64_t burst_ns; /* time of that burst */
 };
 
 struct sl_h2_env {
@@ -46,59 +45,54 @@ struct sl_h2_env {
 	struct sl_mempool conns, streams;
 	struct sl_mempool calls;   /* calls without a time limit */
 	struct h2_source *sources; /* [cfg.sources] */
-	struct sl_list watches;    /* those of `calls` that are health watches */
+	struct sl_list watches;    /* health watches in `calls` */
 	struct sl_h2_mem mem;
-	uint64_t heads_put_off; /* pauses, as an address had used its share of a burst */
+	uint64_t heads_put_off; /* pauses by the share of a burst */
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
-	uint8_t *head;   /* [limits->max_head]: request head during a burst of input */
-	uint8_t *cookie; /* the joined cookie */
-	void *fields;    /* reply.c: fields of the reply being submitted; nghttp2 copies them */
+	uint8_t *head;   /* [limits->max_head]: in a burst of input */
+	uint8_t *cookie; /* joined cookie */
+	void *fields;    /* reply being submitted; nghttp2 copies them */
 };
 
 /* Fields of a request as received: {u16 name length, u16 value length, name, value}... */
 struct h2_head {
 	uint8_t *buf; /* env->head, or one of sl_front_env.heads between bursts; NULL: no head */
 	uint32_t len;
-	uint16_t fields; /* crumbs of a cookie count as one, RFC 9113 8.2.3 */
+	uint16_t fields; /* cookie crumbs count as one, RFC 9113 8.2.3 */
 	bool pooled;
 	bool too_large;
 	bool cookie;
-	bool blanks;       /* a value had surrounding blanks: removed, and allowed in gRPC only */
+	bool blanks;       /* a value had surrounding blanks: allowed in gRPC only */
 	uint16_t seen;     /* message.c: fields received */
-	const char *fault; /* cause if the request is malformed, or NULL */
+	const char *fault; /* why the request is malformed, or NULL */
 	int32_t id;
 	uint64_t rx_ns, take_ns;
-	/* start of the head, also without `buf`; 0: no head is being received */
+	/* start of the head; 0: no head is being received */
 	uint64_t since_ns;
 };
 
-/* Token bucket of a peer's actions, refilled by time. */
+/* Token bucket, refilled by time. */
 struct h2_bucket {
-	uint64_t full_ns; /* time when it is full */
+	uint64_t full_ns;
 };
 
 /*
- * The streams that the client opened last. nghttp2 forgets a closed stream and ignores later frames
- * for it, although not all of them are races. A frame is a protocol error if the client has ended
- * its side of the stream, or has skipped the stream. Otherwise the client may not yet know that the
- * gateway has reset the stream.
+ * The newest streams. nghttp2 ignores later frames for a closed stream. Such a frame is a protocol
+ * error if the client has ended or skipped the stream. Otherwise the client may not know of our
+ * reset.
  */
 struct h2_recent {
-	int32_t top;     /* highest stream identifier so far */
-	uint64_t opened; /* bit i: the stream top - 2 * i was opened */
-	uint64_t over;   /* ... and the client has ended or reset it */
+	int32_t top;     /* highest identifier so far */
+	uint64_t opened; /* bit i: stream top - 2 * i was opened */
+	uint64_t over;   /* ... and ended or reset by the client */
 };
 
-/* Position of the input relative to frames. */
 struct h2_walk {
 	uint32_t left; /* payload bytes to skip */
 	uint8_t have;  /* bytes in `head` */
 	uint8_t head[9 +
-		     /*
-		  * frame header; also the dependency of PRIORITY, or the padding length of padded
-		  * DATA
-		  */
+		     /* frame header; also a PRIORITY dependency or padding length */
 		     4];
 };
 
@@ -107,12 +101,12 @@ enum h2_conn_flag {
 	H2_EOF = 1 << 1,
 	H2_DRAIN = 1 << 2,
 	H2_LAST = 1 << 3,
-	H2_READY = 1 << 4,     /* the client's SETTINGS have arrived */
-	H2_FAILED = 1 << 5,    /* no further input is parsed */
-	H2_BROKEN = 1 << 6,    /* nghttp2 failed: no further output either */
-	H2_ASKED = 1 << 7,     /* an early-reply PING is outstanding */
+	H2_READY = 1 << 4,     /* SETTINGS received */
+	H2_FAILED = 1 << 5,    /* no further input */
+	H2_BROKEN = 1 << 6,    /* nghttp2 failed: no output either */
+	H2_ASKED = 1 << 7,     /* early-reply PING outstanding */
 	H2_WAITS = 1 << 9,     /* reply heads wait until the client reads */
-	H2_GRPC_CORE = 1 << 8, /* idle.c: the client resets streams that it has not opened */
+	H2_GRPC_CORE = 1 << 8, /* idle.c: resets streams that are not open */
 };
 
 struct h2_conn {
@@ -123,28 +117,28 @@ struct h2_conn {
 	void *conn;
 	struct sl_list streams;
 	struct sl_list ended; /* closed by nghttp2, to be freed */
-	const uint8_t *out;   /* output of nghttp2 not yet written */
+	const uint8_t *out;   /* nghttp2's output not yet written */
 	size_t out_len;
 	struct sl_chunk *chunk;
 	const uint8_t *walked; /* input before this point has passed the guard */
-	/* stream whose body bytes were not taken; the next input bytes belong to it */
+	/* body bytes not taken; the next input belongs to it */
 	struct h2_stream *stuck;
 	size_t stuck_len;
 	struct h2_head head;
-	uint64_t drain_ns;       /* time of the first GOAWAY */
-	struct h2_bucket resets; /* streams aborted by the client, or by us for a client error */
+	uint64_t drain_ns;       /* first GOAWAY */
+	struct h2_bucket resets; /* streams aborted by the client or for its error */
 	struct h2_bucket controls;
-	uint32_t updates; /* WINDOW_UPDATEs that are not counted as control frames */
-	uint32_t told;    /* uncompressed bytes of the current head */
-	uint32_t beyond;  /* bytes of all heads above the limit of one, not charged yet */
+	uint32_t updates; /* WINDOW_UPDATEs not counted as control frames */
+	uint32_t told;    /* uncompressed bytes of the head */
+	uint32_t beyond;  /* header bytes above the limit, not charged yet */
 	struct h2_recent recent;
 	struct h2_walk walk;
 	struct sl_h2_budget budget;
 	uint16_t flags;
 	uint8_t continuations;
 	uint8_t held_len;
-	uint8_t held[H2_HELD]; /* idle.c: start of a frame that nghttp2 has not read yet */
-	uint16_t watches;      /* open health watches whose request is complete */
+	uint8_t held[H2_HELD]; /* idle.c: start of a frame not read yet */
+	uint16_t watches;      /* open, with complete request */
 	uint16_t watching;     /* all health watches */
 	uint32_t taken;
 };
@@ -155,14 +149,14 @@ enum h2_stream_flag {
 	ST_RX_OVER = 1 << 2,
 	ST_END_SENT = 1 << 3,
 	ST_DROP = 1 << 4,
-	ST_LOCAL = 1 << 5,      /* answered by the front, no stream of the core */
-	ST_CALL = 1 << 6,       /* ST_LOCAL with `call`, see grpc/call.h */
-	ST_LENGTH = 1 << 7,     /* sl_stream.reply_left is valid */
-	ST_ASKED = 1 << 8,      /* early reply, and a PING follows its end */
-	ST_WAITS = 1 << 9,      /* its head waits until the client reads */
+	ST_LOCAL = 1 << 5, /* answered by the front, no stream of the core */
+	ST_CALL = 1 << 6,  /* ST_LOCAL with `call` */
+	ST_LENGTH = 1 << 7,
+	ST_ASKED = 1 << 8,      /* early reply; a PING follows */
+	ST_WAITS = 1 << 9,      /* head waits until the client reads */
 	ST_EXPECT = 1 << 11,    /* 100 (Continue) is due */
-	ST_CONNECT = 1 << 10,   /* extended CONNECT, RFC 8441: a 2xx status switches protocols */
-	ST_MALFORMED = 1 << 12, /* followed by a reset, RFC 9113 8.1.1 */
+	ST_CONNECT = 1 << 10,   /* extended CONNECT, RFC 8441 */
+	ST_MALFORMED = 1 << 12, /* reset follows, RFC 9113 8.1.1 */
 };
 
 struct h2_stream {
@@ -172,22 +166,22 @@ struct h2_stream {
 	int32_t id;
 	uint16_t flags;
 	uint8_t method;
-	uint8_t cut_off;      /* replaces the status at the end of the reply */
-	uint64_t body_left;   /* rest of content-length; SL_LEN_UNKNOWN: none announced */
+	uint8_t cut_off;      /* status that replaces the reply's */
+	uint64_t body_left;   /* of content-length; SL_LEN_UNKNOWN: none */
 	uint64_t deadline_ns; /* 0: none */
-	uint32_t given;       /* body bytes whose window the core has not reopened yet */
-	uint32_t came;        /* body bytes received, counted until the window is widened */
+	uint32_t given;       /* body bytes whose window is not reopened yet */
+	uint32_t came;        /* body bytes until the window is widened */
 	uint32_t window;
-	struct sl_span text_left; /* ST_LOCAL: rest of `text`; after a cut-off: the grpc-message */
+	struct sl_span text_left; /* ST_LOCAL: rest of `text`; after a cut-off: grpc-message */
 	struct sl_grpc_reader in;
 	struct h2_call *call;
 	char text[64];
 };
 
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id);
-/* Writes pending output of nghttp2, as far as the core takes it. */
+/* Writes nghttp2's output, as far as the core takes it. */
 void sl_h2_flush(struct h2_conn *c);
-/* Frees ended streams, and closes the connection if it is over. */
+/* Frees ended streams. Closes the connection if it is over. */
 void sl_h2_settle(struct h2_conn *c);
 /* Ends the connection with an HTTP/2 error code, and counts `error`. */
 SL_COLD void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error);
@@ -195,90 +189,84 @@ void sl_h2_count(const struct h2_conn *c, enum sl_front_error error);
 
 /* flood.c: exceeding a limit ends the connection. */
 void sl_h2_flood_open(struct h2_conn *c);
-/* Charges an RST_STREAM of the client. `s` is NULL for an unknown stream. */
+/* Charges a client's RST_STREAM. `s` NULL: unknown stream. */
 void sl_h2_flood_abandoned(struct h2_conn *c, const struct h2_stream *s);
-/* Returns the cost of one reset to the client after a complete reply. */
+/* Gives back the cost of one reset after a complete reply. */
 void sl_h2_flood_served(struct h2_conn *c);
-/* Expects more WINDOW_UPDATEs, for a new stream or for reply bytes. */
+/* Allows more WINDOW_UPDATEs, for a stream or reply bytes. */
 void sl_h2_flood_credit(struct h2_conn *c);
-/* Charges a reset sent by us, if `code` shows a client error. */
+/* Charges our reset, if `code` shows a client error. */
 void sl_h2_flood_reset(struct h2_conn *c, uint32_t code);
-/* Charges one field of the current head, of `len` uncompressed bytes. */
+/* Charges one field of the current head. */
 enum h2_verdict { H2_GO_ON, H2_PAUSE, H2_END };
 enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len);
-/* Checks all frames up to `end`, which nghttp2 has read. Returns false if the connection failed. */
+/* Checks frames up to `end`, already read by nghttp2. Returns false if the connection failed. */
 bool sl_h2_flood_until(struct h2_conn *c, const uint8_t *end);
 
-/* idle.c. Detects clients of the gRPC C core from their SETTINGS. */
+/* idle.c. Detects the gRPC C core. */
 void sl_h2_idle_settings(struct h2_conn *c, const nghttp2_settings *s);
 /*
- * Reads input like nghttp2_session_mem_recv(), but removes RST_STREAM frames of streams that are
- * not open. c->walked must equal p.
+ * Like nghttp2_session_mem_recv(), but removes RST_STREAM of streams that are not open. c->walked
+ * must equal p.
  */
 ssize_t sl_h2_idle_read(struct h2_conn *c, const uint8_t *p, size_t len);
 
 int sl_h2_callbacks(nghttp2_session_callbacks **out);
-/* Passes body bytes to the core (gRPC: without message prefixes). Returns how many were used. */
+/* Passes body bytes to the core (gRPC: without prefixes). Returns how many were used. */
 size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len);
 void sl_h2_request_over(struct h2_stream *s);
-/*
- * Ends the request of a stream that switched protocols: drops further client bytes, so that the
- * backend can end its side.
- */
+/* Ends the request of a stream that switched protocols: drops further client bytes. */
 void sl_h2_upgrade_drain(struct h2_stream *s);
-/* Reopens the stream's window for bytes that the core has passed on. */
+/* Reopens the stream's window for bytes passed on. */
 void sl_h2_passed(struct h2_stream *s);
 
 /* early_reply.c. Returns true if the reply was sent before the request was complete. */
 bool sl_h2_early_reply_pending(const struct h2_stream *s);
-/* Sends a PING behind early replies that have none yet. */
+/* Sends a PING behind early replies without one. */
 void sl_h2_early_reply_ping(struct h2_conn *c);
-/* Returns true if `mark` is the payload of that PING. */
+/* Returns true for the payload of that PING. */
 bool sl_h2_early_reply_is_mark(const uint8_t mark[8]);
 void sl_h2_early_reply_acked(struct h2_conn *c);
-/* Returns the core's streams of early replies. Must not be called within nghttp2. */
+/* Returns streams of early replies to the core. Must not be called within nghttp2. */
 void sl_h2_early_reply_finish(struct h2_conn *c);
 
 void sl_h2_head_begin(struct h2_conn *c, int32_t id);
 void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span value);
-/* Resets a stream with a malformed request, and drops the request (RFC 9113 8.1.1). */
+/* Resets a malformed request's stream (RFC 9113 8.1.1). */
 void sl_h2_malformed(struct h2_stream *s);
-/* Passes the gathered fields to the core as trailers, or resets the stream. */
+/* Passes gathered trailers to the core, or resets the stream. */
 void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s);
-/* Returns the value without surrounding blanks, RFC 9110 5.6.3. */
+/* Removes surrounding blanks, RFC 9110 5.6.3. */
 struct sl_span sl_h2_trim(struct sl_span value);
-/* Starts a request whose head is complete, or answers it. */
+/* Starts or answers a request with complete head. */
 void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end);
-/* Moves an incomplete head out of the shared buffer, between bursts of input. */
+/* Moves an incomplete head out of the shared buffer, between bursts. */
 void sl_h2_head_keep(struct h2_conn *c);
 void sl_h2_head_drop(struct h2_conn *c);
 
-/* message.c. Checks a field of a request head. Returns false if it makes the request malformed. */
+/* message.c. Checks a field of a head. Returns false if malformed. */
 bool sl_h2_message_field(struct h2_head *h, struct sl_span name, struct sl_span value,
 			 bool upgrades);
-/* Checks the whole head. Returns the cause if it is malformed, or NULL. */
+/* Checks the whole head. Returns the fault, or NULL. */
 const char *sl_h2_message_fault(const struct h2_head *h);
-/* Returns true if the field is allowed in trailers. */
+/* Returns true if allowed in trailers. */
 bool sl_h2_message_trailer(struct sl_span name, struct sl_span value);
 
 /* reply.c. Returns the size of sl_h2_env.fields. */
 size_t sl_h2_reply_scratch(void);
-/* ST_CALL: sends response headers with body bytes from `read`, and later the trailers. */
+/* ST_CALL: sends headers, body bytes from `read`, then trailers. */
 void sl_h2_call_head(struct h2_stream *s, nghttp2_data_source_read_callback read);
 bool sl_h2_call_trailers(struct h2_stream *s, enum sl_grpc_status status, const char *text);
-/* Answers a stream without a stream of the core. */
+/* Answers without a stream of the core. */
 void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text);
-/* Ends a reply whose head was sent with this status, whatever body follows. */
+/* Ends a reply after its head with this status. */
 void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *text);
-/* Sends 100 (Continue) if it is due and the core allows it. */
+/* Sends 100 (Continue) if due and allowed. */
 void sl_h2_continue(struct h2_stream *s);
 void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r);
-/* Pulls the reply head, or resumes the reply body. */
+/* Pulls the head, or resumes the body. */
 void sl_h2_pull(struct h2_stream *s);
-/*
- * Pulls one of the heads that waited for the client to read. Returns false if none waits, or the
- * client has not read.
- */
+/* Pulls a waiting head. Returns false if none waits or the client has not read. */
 bool sl_h2_pull_waiting(struct h2_conn *c);
 
 static inline struct h2_conn *sl_h2_conn(void *state)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies that are complete before their requests. RST_STREAM(NO_ERROR) then tells the client to
- * stop sending (RFC 9113 8.1). Some clients (curl 7.88) discard a reply if that frame arrives in
- * the same read. So it is sent only after a PING behind the reply has been acknowledged. Request
- * bytes are dropped meanwhile. Until then nghttp2 has a stream that the core no longer has.
+ * Replies that are complete before their requests. RST_STREAM(NO_ERROR) then stops the client (RFC
+ * 9113 8.1). Some clients (curl 7.88) discard a reply if that frame arrives in the same read. So it
+ * is sent after a PING behind the reply is acknowledged; request bytes are dropped meanwhile.
  */
 #include "front/h2/conn.h"
 

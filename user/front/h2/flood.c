@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits on a client's frames. Frames are checked after nghttp2 has read them, because nghttp2 does
- * not report all of them (ignored DATA, and PRIORITY without RFC 7540 priorities). Call order:
- * sl_h2_flood_until -> frame -> judge, spend.
+ * Limits on a client's frames, checked after nghttp2 has read them: it does not report ignored
+ * DATA, and PRIORITY without RFC 7540 priorities.
  */
 #include "base/clock.h"
 #include "front/h2/conn.h"
 
 enum {
-	BURST_S = 10,          /* seconds of the rates below that may be used at once */
-	CONTROLS = 10,         /* PING, SETTINGS and similar, as a multiple of resets */
-	MAX_CONTINUATIONS = 8, /* frames after one HEADERS */
+	BURST_S = 10,          /* seconds of the rates below, usable at once */
+	CONTROLS = 10,         /* PING, SETTINGS and similar; multiple of resets */
+	MAX_CONTINUATIONS = 8, /* after one HEADERS */
 	RECENT = 64,
 	PREFACE = 24,
 	FRAME_HEAD = 9,
 	PRIORITY_LEN = 5,
 	DEPENDENCY = 4,
 	PAD_LENGTH = 1,
-	/* WINDOW_UPDATEs allowed for each stream and each DATA frame of a reply */
+	/* WINDOW_UPDATEs per stream and DATA frame sent */
 	UPDATES_FREE = 10,
-	UPDATES_MAX = 10 << 10, /* limit of unused ones */
-	BEYOND = 16 << 10,      /* bytes of dropped fields that cost one reset */
+	UPDATES_MAX = 10 << 10,
+	BEYOND = 16 << 10, /* dropped header bytes that cost one reset */
 	BURST_BEYOND = 256 << 10,
-	BURST_HEADS = 1 << 20, /* of all fields; a burst of small heads has fewer */
-	HEADS_MAX = 8,         /* maximum uncompressed head, as a multiple of the head limit */
+	BURST_HEADS = 1 << 20,
+	HEADS_MAX = 8, /* largest head; multiple of the head limit */
 };
 
 static bool bucket_take(struct h2_bucket *b, uint64_t now_ns, uint32_t per_s)
@@ -56,7 +55,6 @@ void sl_h2_flood_credit(struct h2_conn *c)
 	c->updates = c->updates < UPDATES_MAX ? c->updates + UPDATES_FREE : UPDATES_MAX;
 }
 
-/* Uses one allowed WINDOW_UPDATE. Returns false if none is left. */
 static bool take_update(struct h2_conn *c)
 {
 	if (!c->updates)
@@ -66,8 +64,8 @@ static bool take_update(struct h2_conn *c)
 }
 
 /*
- * Returns true for frames that cost the gateway work and the peer little. `padding`: padding bytes
- * in the payload, including their length.
+ * Returns true for frames that cost the gateway work and the peer little. `padding`: with its
+ * length byte.
  */
 static bool is_control(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
@@ -97,7 +95,7 @@ static void charge_frame(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 }
 
-/* Returns the bit of a stream in h2_recent, or 0 if too old or not opened by a client. */
+/* Returns the stream's bit in h2_recent, or 0. */
 static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 {
 	uint32_t back;
@@ -117,7 +115,7 @@ static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 	return back < RECENT ? UINT64_C(1) << back : 0;
 }
 
-/* Returns the connection error for a frame on a stream in this state, RFC 9113 5.1, 5.1.1. */
+/* Returns the connection error by RFC 9113 5.1, 5.1.1. */
 static uint32_t stream_error(struct h2_recent *r, const nghttp2_frame_hd *hd)
 {
 	bool head = hd->type == NGHTTP2_HEADERS, part = head || hd->type == NGHTTP2_DATA;
@@ -151,8 +149,8 @@ void sl_h2_flood_reset(struct h2_conn *c, uint32_t code)
 }
 
 /*
- * A reset wastes backend work only while the backend computes. A stream that has its reply, or
- * whose deadline has passed, ends anyway: its RST_STREAM costs only a control frame.
+ * A reset wastes backend work only while the backend computes. After the reply or deadline it costs
+ * only a control frame.
  */
 void sl_h2_flood_abandoned(struct h2_conn *c, const struct h2_stream *s)
 {
@@ -169,9 +167,8 @@ void sl_h2_flood_served(struct h2_conn *c)
 }
 
 /*
- * Charges uncompressed header bytes to the client address; `above`: the limit of a head. Returns
- * false if its connections have used their share of this burst. This connection then waits for the
- * input of others.
+ * Charges header bytes to the client address. `above`: the head limit. Returns false if its share
+ * of this burst is used; this connection then waits for others.
  */
 static bool has_its_share(struct h2_conn *c, uint32_t len, bool above)
 {
@@ -192,9 +189,9 @@ static bool has_its_share(struct h2_conn *c, uint32_t len, bool above)
 }
 
 /*
- * HPACK can expand one byte to thousands, each of which nghttp2 processes. So an address has a
- * share of each burst. Bytes above the limit of a head also count as resets. A head of HEADS_MAX
- * times the limit ends the connection before more is unpacked.
+ * HPACK can expand one byte to thousands. So an address has a share of each burst, and bytes above
+ * the head limit also count as resets. A head of HEADS_MAX times the limit ends the connection
+ * before more is unpacked.
  */
 enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len)
 {
@@ -228,7 +225,7 @@ static bool is_priority(const struct h2_walk *w)
 	       sl_get_be24(w->head) == PRIORITY_LEN;
 }
 
-/* RFC 7540 5.3.1; the first bit of each word is a flag. */
+/* RFC 7540 5.3.1; each word's first bit is a flag. */
 static bool depends_on_itself(const struct h2_walk *w)
 {
 	uint32_t id = sl_get_be32(w->head + FRAME_HEAD - 4);

@@ -9,7 +9,7 @@
 enum {
 	MAX_ACKS = 1000,
 	MAX_SETTINGS = 32,
-	HEAD_OUT = 128 << 10, /* reply head as nghttp2 estimates it; above the core's limit */
+	HEAD_OUT = 128 << 10, /* nghttp2's estimate of a head; above the core's limit */
 };
 
 void sl_h2_config_default(struct sl_h2_config *cfg)
@@ -35,12 +35,12 @@ static int create_option(struct sl_h2_env *e)
 	nghttp2_option_set_no_auto_window_update(e->option, 1);
 	nghttp2_option_set_max_outbound_ack(e->option, MAX_ACKS);
 	nghttp2_option_set_max_settings(e->option, MAX_SETTINGS);
-	/* nghttp2 counts calls, so a slow network would look like a flood. */
+	/* nghttp2 counts calls: a slow network would look like a flood. */
 	nghttp2_option_set_max_continuations(e->option, SIZE_MAX);
-	/* nghttp2 counts all resets alike; flood.c charges them by the work they cost. */
+	/* flood.c charges resets by the work they cost. */
 	nghttp2_option_set_stream_reset_rate_limit(e->option, UINT64_MAX, UINT64_MAX);
 	nghttp2_option_set_no_closed_streams(e->option, 1);
-	/* message.c checks requests; nghttp2 would reset malformed ones without an answer. */
+	/* message.c checks requests; nghttp2 would not answer malformed ones. */
 	nghttp2_option_set_no_http_messaging(e->option, 1);
 	nghttp2_option_set_max_send_header_block_length(e->option, HEAD_OUT);
 	return 0;
@@ -114,8 +114,8 @@ void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error)
 }
 
 /*
- * Takes an object from a pool for an address that already has *has of them. Returns NULL if its
- * share or the pool is used up.
+ * Takes an object for an address that has *has of them. Returns NULL beyond its share or without
+ * one.
  */
 static void *take_share(struct sl_mempool *p, double share, uint32_t *has)
 {
@@ -134,7 +134,7 @@ static void put_stream(struct h2_conn *c, struct h2_stream *s)
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 {
 	struct sl_h2_env *e = c->env;
-	/* Streams that are refused here or end early have no exchange, so they are limited here. */
+	/* Streams without an exchange are limited here. */
 	struct h2_stream *s =
 		take_share(&e->streams, e->limits->address_streams, &c->source->streams);
 
@@ -186,7 +186,7 @@ static bool is_over(struct h2_conn *c)
 	return (c->flags & H2_FAILED) || !nghttp2_session_want_read(c->session);
 }
 
-/* Frees the session; the client may keep the connection. */
+/* The client may keep the connection. */
 static void end_session(struct h2_conn *c)
 {
 	nghttp2_session_del(c->session);
@@ -252,7 +252,7 @@ static int start_session(struct h2_conn *c)
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_FIRST_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, l->max_head},
 		{NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* last, because it is optional */
+		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* optional */
 	};
 	size_t cnt = sizeof(iv) / sizeof(iv[0]) - !l->upgrades;
 
@@ -265,7 +265,7 @@ static int start_session(struct h2_conn *c)
 						     (int32_t)cfg->conn_window);
 }
 
-/* Limits the memory of the address to its share of connections, but at least to that of one. */
+/* Limits an address to its share of connections, at least one. */
 static void open_budget(struct h2_conn *c)
 {
 	struct sl_h2_env *e = c->env;
@@ -318,7 +318,7 @@ static void conn_open(void *state, const struct sl_front_env *env, void *conn, u
 	env->cb->close(conn, false);
 }
 
-/* Offers again body bytes that the core did not take. Returns false if it still does not. */
+/* Offers body bytes again. Returns false if the core still does not take them. */
 static bool input_stuck(struct h2_conn *c, struct sl_chunk *chunk, size_t *used)
 {
 	size_t len = chunk->len < c->stuck_len ? chunk->len : c->stuck_len;
@@ -342,7 +342,7 @@ static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
 	size_t used = 0;
 	ssize_t n;
 
-	/* Bytes that were not taken have already passed the guard. */
+	/* Bytes not taken have already passed the guard. */
 	c->walked = chunk->ptr + (c->stuck_len < chunk->len ? c->stuck_len : chunk->len);
 	if (c->stuck_len && !input_stuck(c, chunk, &used))
 		return used;
@@ -385,8 +385,8 @@ static size_t conn_input(void *state, const struct sl_front_env *env, struct sl_
 }
 
 /*
- * Returns true if a half-close by the client ends this stream: the request is incomplete, a watch
- * would wait forever, or the client is gone and has no complete reply.
+ * Returns true if the client's half-close ends this stream: incomplete request, watch, or client
+ * gone without complete reply.
  */
 static bool ends_with_its_client(const struct h2_conn *c, const struct h2_stream *s, bool listens)
 {
@@ -451,8 +451,8 @@ static void conn_writable(void *state, const struct sl_front_env *env)
 }
 
 /*
- * RFC 9113 6.8: sends GOAWAY with the highest identifier first, so that requests in flight are not
- * lost. The acknowledgement of the PING behind it shows that the client knows.
+ * RFC 9113 6.8: GOAWAY has the highest identifier first, to keep requests in flight. The PING's
+ * acknowledgement shows that the client knows.
  */
 static void conn_drain(void *state, const struct sl_front_env *env)
 {
@@ -478,7 +478,7 @@ static void conn_drain(void *state, const struct sl_front_env *env)
 		nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR);
 	} else {
 		nghttp2_submit_shutdown_notice(c->session);
-		sl_h2_flush(c); /* otherwise the PING would overtake the GOAWAY */
+		sl_h2_flush(c); /* the PING must not overtake the GOAWAY */
 		nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
 	}
 	sl_h2_flush(c);
@@ -513,9 +513,7 @@ static void conn_close(void *state, const struct sl_front_env *env)
 	conn_free(c);
 }
 
-/*
- * Waiting calls and early replies count as idle. The newest streams are the most likely busy ones.
- */
+/* Waiting calls and early replies are idle. The newest streams are most likely busy. */
 static enum sl_front_rest conn_rest(const void *state)
 {
 	const struct h2_conn *c = *(struct h2_conn *const *)state;

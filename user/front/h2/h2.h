@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Per-worker state of the HTTP/2 front: bounded pools of connections and streams, and the memory of
- * nghttp2. The core creates one at start and sets sl_front_env.h2.
+ * Per-worker state of the HTTP/2 front: pools of connections and streams, and the memory of
+ * nghttp2. The core creates it and sets sl_front_env.h2.
  */
 #ifndef SL_FRONT_H2_H
 #define SL_FRONT_H2_H
@@ -12,13 +12,13 @@ struct sl_h2_env;
 
 struct sl_h2_config {
 	uint32_t max_connections;
-	uint32_t max_streams; /* of all connections */
-	uint32_t max_calls;   /* of these streams, health watches and reflection */
+	uint32_t max_streams;
+	uint32_t max_calls; /* health watches and reflection */
 	uint32_t max_calls_per_source;
-	uint32_t max_watches; /* per connection */
-	uint32_t sources;     /* exclusive upper bound of the `source` of sl_front_ops.open */
-	uint64_t memory;      /* bytes of all sessions together */
-	uint64_t conn_memory; /* bytes of one session */
+	uint32_t max_watches;
+	uint32_t sources;     /* upper bound of `source` of sl_front_ops.open */
+	uint64_t memory;      /* of all sessions */
+	uint64_t conn_memory; /* of one session */
 	uint32_t stream_window, conn_window;
 };
 void sl_h2_config_default(struct sl_h2_config *cfg);
@@ -26,13 +26,10 @@ void sl_h2_config_default(struct sl_h2_config *cfg);
 /* Returns NULL without memory. `limits` must outlive the result. */
 struct sl_h2_env *sl_h2_env_create(const struct sl_h2_config *cfg,
 				   const struct sl_front_limits *limits);
-/* Frees `e`, which may be NULL. All connections must be closed. */
+/* `e` may be NULL. All connections must be closed. */
 void sl_h2_env_destroy(struct sl_h2_env *e);
 
-/*
- * Sends changes of sl_front_env.serving to health watches. Must not be called from within a call of
- * a front.
- */
+/* Sends changes of sl_front_env.serving to health watches. Must not be called within a front. */
 void sl_h2_env_serving_changed(struct sl_h2_env *e);
 
 struct sl_h2_stats {

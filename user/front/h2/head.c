@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered in a buffer as nghttp2 reports them,
- * and checked by message.c. sl_h2_head_end -> start -> parse parses the complete head, with the
- * checks shared with HTTP/1. Then the request begins at the core, or sl_call_begin() starts a call
- * that the gateway answers itself. Trailers are gathered in the same way.
+ * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered as nghttp2 reports them, and checked by
+ * message.c. A complete head is parsed with the checks shared with HTTP/1. Trailers are gathered in
+ * the same way.
  */
 #include "base/poison.h"
 #include "front/grpc/call.h"
@@ -43,7 +42,7 @@ void sl_h2_head_keep(struct h2_conn *c)
 		return;
 	buf = sl_front_head_get(c->front, c->conn);
 	if (!buf) {
-		h->buf = NULL; /* sl_h2_head_end() refuses the request */
+		h->buf = NULL; /* sl_h2_head_end() refuses it */
 		sl_h2_count(c, SL_FRONT_ERR_NO_FRAME);
 		return;
 	}
@@ -82,7 +81,7 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 	h->blanks |= value.len < text.len;
 	if (name.len > UINT16_MAX || value.len > UINT16_MAX ||
 	    need > c->env->limits->max_head - h->len || fields > c->env->limits->max_headers + 4 ||
-	    /* + 4: pseudo-fields, which HTTP/1 has in its request line */
+	    /* + 4: pseudo-fields */
 	    fields > SL_HTTP1_HEADERS_MAX) {
 		h->too_large = true;
 		return;
@@ -100,18 +99,18 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 
 struct parse {
 	struct h2_conn *c;
-	struct sl_http1_head head; /* request, with the checks shared with HTTP/1 */
+	struct sl_http1_head head; /* with the checks shared with HTTP/1 */
 	struct sl_span path, grpc_timeout, host, protocol;
 	uint64_t announced;
-	const char *why; /* cause of a refusal, or NULL */
-	bool malformed;  /* the stream is reset after the answer */
+	const char *why; /* cause of a refusal */
+	bool malformed;  /* reset after the answer */
 	uint8_t *cookie;
 	size_t cookie_len;
 	struct sl_header *cookie_at;
 	struct sl_header metadata[SL_HTTP1_HEADERS_MAX];
 };
 
-/* Joins crumbs of a cookie, RFC 9113 8.2.3. The buffer has room for a whole head. */
+/* Joins cookie crumbs, RFC 9113 8.2.3. The buffer fits a whole head. */
 static void add_cookie(struct parse *p, struct sl_header *at, struct sl_span value, uint32_t *cnt)
 {
 	if (!p->cookie_at) {
@@ -192,7 +191,7 @@ static bool decode_binary(struct sl_header *h)
 	return true;
 }
 
-/* Removes fields reserved by gRPC. Decodes -bin values and splits lists of them. */
+/* Removes reserved fields. Decodes -bin values and splits their lists. */
 static bool grpc_metadata(struct sl_request *rq, struct sl_header *to)
 {
 	uint32_t n = 0;
@@ -225,7 +224,7 @@ static bool grpc_metadata(struct sl_request *rq, struct sl_header *to)
 	return true;
 }
 
-/* Converts an extended CONNECT (RFC 8441) to a GET with Upgrade. Its stream must stay open. */
+/* Converts an extended CONNECT (RFC 8441) to a GET with Upgrade. */
 static bool extended_connect(struct parse *p)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -256,7 +255,7 @@ static bool target_ok(struct parse *p)
 	return sl_http1_target(p->path, head);
 }
 
-/* RFC 9113 8.3.1: refuses an authority and a Host field that disagree. */
+/* RFC 9113 8.3.1: authority and Host must agree. */
 static bool authority_ok(struct parse *p)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -302,7 +301,7 @@ static bool grpc_ok(struct parse *p, struct h2_stream *s)
 	struct sl_request *rq = &p->head.rq;
 	const char *why = NULL;
 
-	rq->content_length = SL_LEN_UNKNOWN; /* length of the frames, not of the message */
+	rq->content_length = SL_LEN_UNKNOWN; /* of the frames, not the message */
 	rq->body_max = p->c->env->limits->max_message;
 	rq->call = sl_span_skip(rq->path, 1);
 	rq->all_headers = true;
@@ -312,7 +311,7 @@ static bool grpc_ok(struct parse *p, struct h2_stream *s)
 		why = "malformed grpc-timeout";
 	else if (!grpc_metadata(rq, p->metadata))
 		why = "malformed or too many metadata";
-	rq->end = false; /* a call without a message ends right after its head */
+	rq->end = false; /* a call may have no message */
 	if (!why)
 		return true;
 	sl_h2_count(p->c, SL_FRONT_ERR_GRPC_MESSAGE);
@@ -363,7 +362,7 @@ void sl_h2_trailers(struct h2_conn *c, struct h2_stream *s)
 	} else {
 		while (off < h->len) {
 			fields[cnt] = read_field(h, &off);
-			/* RFC 9110 6.5.1: not allowed in trailers. */
+			/* RFC 9110 6.5.1 */
 			cnt += !SL_NAME_IS(fields[cnt].name, "cookie");
 		}
 		c->front->cb->request_trailers(c->conn, s->st, fields, cnt);
@@ -381,7 +380,7 @@ void sl_h2_malformed(struct h2_stream *s)
 				  NGHTTP2_PROTOCOL_ERROR);
 }
 
-/* Passes the priority field (RFC 9218 5) to nghttp2, which reads it only if it checks heads. */
+/* nghttp2 reads the priority field (RFC 9218 5) only if it checks heads. */
 static void set_priority(const struct parse *p, const struct h2_stream *s)
 {
 	nghttp2_extpri pri = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY,
@@ -394,7 +393,6 @@ static void set_priority(const struct parse *p, const struct h2_stream *s)
 	nghttp2_session_change_extpri_stream_priority(s->conn->session, s->id, &pri, 0);
 }
 
-/* Starts a request or a call that the gateway answers itself, or refuses it. */
 static void start_stream(struct parse *p, struct h2_stream *s)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -467,7 +465,7 @@ void sl_h2_head_end(struct h2_conn *c, struct h2_stream *s, bool end)
 	};
 	if (end)
 		s->flags |= ST_RX_OVER;
-	if (buf) /* bytes after the head must not be read */
+	if (buf) /* bytes behind must not be read */
 		SL_POISON(buf + len, max - len);
 	start_stream(&p, s);
 	if (buf)

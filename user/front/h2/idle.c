@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RST_STREAM of streams that are not open: a connection error by RFC 9113 6.4, and for nghttp2. But
- * the gRPC C core sends it for each call whose deadline passes before its HEADERS are written. The
- * SETTINGS identify such clients. Their frames are removed before nghttp2 reads them, and flood.c
- * counts them.
+ * RST_STREAM of streams that are not open is a connection error by RFC 9113 6.4. But the gRPC C
+ * core sends it for calls whose deadline passes before HEADERS. SETTINGS identify such clients.
+ * These frames are removed before nghttp2 reads them; flood.c counts them.
  *
- * The start of a frame that is split over chunks is held back until its type is known.
+ * The start of a split frame is held back until its type is known.
  */
 #include "base/check.h"
 #include "front/h2/conn.h"
@@ -31,7 +30,7 @@ static int32_t stream_of(const uint8_t *head)
 	return (int32_t)(sl_get_be32(head + FRAME_HEAD - 4) & INT32_MAX);
 }
 
-/* Returns true for the header of such a frame. `top`: highest stream the client has opened. */
+/* `top`: highest stream opened. */
 static bool is_idle_reset(const uint8_t *head, int32_t top)
 {
 	int32_t id = stream_of(head);
@@ -40,13 +39,13 @@ static bool is_idle_reset(const uint8_t *head, int32_t top)
 	       id > top;
 }
 
-/* Returns true if the first `len` bytes of a frame may belong to an RST_STREAM. */
+/* Returns true if `len` first bytes may belong to an RST_STREAM. */
 static bool may_be_reset(const uint8_t *p, size_t len)
 {
 	return len <= TYPE_AT || p[TYPE_AT] == NGHTTP2_RST_STREAM;
 }
 
-/* Returns the offset of the next such frame, or of bytes that may start one; `len` if none. */
+/* Returns the offset of such a frame or of its possible start; `len` if none. */
 static size_t find_reset(const struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	struct h2_walk w = c->walk;
@@ -78,7 +77,7 @@ static size_t find_reset(const struct h2_conn *c, const uint8_t *p, size_t len)
 	return len;
 }
 
-/* Passes bytes to nghttp2, then to the guard. Returns how many were used, or an nghttp2 error. */
+/* Passes bytes to nghttp2, then the guard. Returns the number used, or an nghttp2 error. */
 static ssize_t read_part(struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	ssize_t n = len ? nghttp2_session_mem_recv(c->session, p, len) : 0;
@@ -88,10 +87,7 @@ static ssize_t read_part(struct h2_conn *c, const uint8_t *p, size_t len)
 	return n;
 }
 
-/*
- * Completes held bytes with bytes of [p, p + len). Returns how many of these were used, or an
- * nghttp2 error.
- */
+/* Completes held bytes from [p, p + len). Returns the number used, or an nghttp2 error. */
 static ssize_t read_held(struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	size_t had = c->held_len, n = H2_HELD - had < len ? H2_HELD - had : len;

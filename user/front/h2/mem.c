@@ -12,12 +12,12 @@ struct sl_h2_slab {
 	void *free_head;
 	uint32_t size;
 	uint32_t used;
-	uint32_t fresh; /* offset of the first byte never allocated */
+	uint32_t fresh; /* first byte never allocated */
 	uint8_t class;
 	bool listed;
 };
 
-/* Ascending; the largest leaves room for the slab's header. */
+/* The largest leaves room for the slab's header. */
 static const uint32_t sizes[] = {
 	32,
 	48,
@@ -57,7 +57,7 @@ int sl_h2_mem_init(struct sl_h2_mem *m, size_t bytes)
 	*m = (struct sl_h2_mem){0};
 	if (p == MAP_FAILED)
 		return -errno;
-	/* Slabs are aligned to their size, so a mask gives the slab of an object. */
+	/* A mask gives an object's slab. */
 	if (base != (uintptr_t)p)
 		munmap(p, base - (uintptr_t)p);
 	m->base = (uint8_t *)base;
@@ -163,7 +163,7 @@ void sl_h2_free(struct sl_h2_budget *b, void *ptr)
 		return;
 	s = slab_of(ptr);
 	if (!SL_ENSURE(s->used && b->used >= s->size))
-		return; /* inconsistent: leak the object, because it may be in use twice */
+		return; /* leak: it may be in use twice */
 #ifdef SL_DEBUG
 	memset(ptr, 0xa5, s->size);
 #endif

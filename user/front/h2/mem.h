@@ -5,8 +5,8 @@
  *   region  [ slab | slab | slab | ... never used: no memory behind it ]
  *   slab    [ head | obj | obj | ... ]   all of one class while an object is in use
  *
- * Three limits apply: the region, a budget per connection, and one per client address. An
- * allocation above a limit returns NULL, and its connection ends. Single thread.
+ * Limits: the region, a budget per connection, and one per client address. An allocation above a
+ * limit returns NULL; its connection ends. Single thread.
  */
 #ifndef SL_FRONT_H2_MEM_H
 #define SL_FRONT_H2_MEM_H
@@ -23,18 +23,18 @@ struct sl_h2_slab;
 struct sl_h2_mem {
 	uint8_t *base;
 	size_t map_len;
-	uint32_t slabs, fresh; /* number of slabs; index of the first never used */
+	uint32_t slabs, fresh; /* `fresh`: index of the first never used */
 	struct sl_h2_slab *empty;
 	struct sl_h2_slab *partial[SL_H2_MEM_CLASSES];
-	uint64_t used; /* bytes, rounded up to size classes */
+	uint64_t used; /* rounded up to size classes */
 };
 
-/* Limits of one connection and of its client address. `mem` is passed to nghttp2. */
+/* Limits of a connection and its client address. `mem` is passed to nghttp2. */
 struct sl_h2_budget {
 	nghttp2_mem mem;
 	struct sl_h2_mem *from;
 	size_t used, max;
-	uint64_t *of_source; /* bytes used by all connections of the address; NULL: not limited */
+	uint64_t *of_source; /* bytes of the address; NULL: not limited */
 	uint64_t source_max;
 };
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Validates requests (RFC 9113 8.1 to 8.3). A malformed head is answered with 400, then its stream
- * is reset (8.1.1). nghttp2 would reset it at once, so its checks are off (no_http_messaging).
- *
- * head.c checks the authority and the bytes of the path, as for HTTP/1.1.
+ * Validates requests (RFC 9113 8.1 to 8.3). A malformed head is answered with 400, then reset
+ * (8.1.1). nghttp2 would only reset, so its checks are off. head.c checks authority and path bytes.
  */
 #include "front/h2/conn.h"
 #include "http/scan.h"
@@ -16,13 +14,13 @@ enum {
 	SEEN_PROTOCOL = 1 << 4,
 	SEEN_HOST = 1 << 5,
 	SEEN_LENGTH = 1 << 6,
-	SEEN_REGULAR = 1 << 7, /* a field other than a pseudo-header field */
+	SEEN_REGULAR = 1 << 7, /* a regular field */
 	IS_CONNECT = 1 << 8,
 	IS_OPTIONS = 1 << 9,
 	IS_STAR = 1 << 10, /* :path is "*" */
 };
 
-/* Returns true for a token without upper-case letters, RFC 9113 8.2.1. */
+/* Token without upper-case letters, RFC 9113 8.2.1. */
 static bool name_ok(struct sl_span name)
 {
 	const uint8_t *end = name.ptr + name.len;
@@ -71,7 +69,7 @@ static bool is_number(struct sl_span v)
 	return v.len && i == v.len;
 }
 
-/* RFC 9113 8.2.2: fields of an HTTP/1.1 connection are forbidden. */
+/* RFC 9113 8.2.2: connection fields are forbidden. */
 static const char *regular_fault(struct sl_span name, struct sl_span value)
 {
 	if (SL_NAME_IS(name, "connection") || SL_NAME_IS(name, "keep-alive") ||
@@ -84,7 +82,7 @@ static const char *regular_fault(struct sl_span name, struct sl_span value)
 	return NULL;
 }
 
-/* Records `bit` as seen. Returns false if it was set before. */
+/* Returns false if `bit` was set before. */
 static bool is_first(struct h2_head *h, unsigned bit)
 {
 	bool first = !(h->seen & bit);
@@ -104,7 +102,7 @@ static const char *method_fault(struct h2_head *h, struct sl_span value)
 	return is_first(h, SEEN_METHOD) ? NULL : "second :method";
 }
 
-/* RFC 9113 8.3.1. That "*" belongs to OPTIONS is checked with the whole head. */
+/* RFC 9113 8.3.1. "*" is checked with the whole head. */
 static const char *path_fault(struct h2_head *h, struct sl_span value)
 {
 	bool star = value.len == 1 && value.ptr[0] == '*';

@@ -9,15 +9,15 @@
 #include "front/grpc/call.h"
 #include "front/h2/conn.h"
 
-/* grpc-message for streaming calls on a route without streams. */
+/* grpc-message on a route without streams. */
 #define ONE_MESSAGE                                                                                \
 	"more than one message: the route needs stream = yes for calls of clients that stream"
 
 enum {
 	NARROW_WINDOW = 32 << 10,
-	/* body bytes from which the window is widened; shorter bodies need no update */
+	/* wide window from this many body bytes */
 	WIDE_FROM = 16 << 10,
-	DRAIN_GRACE_S = 5, /* time for the client's answer to the first GOAWAY */
+	DRAIN_GRACE_S = 5, /* time to answer the first GOAWAY */
 };
 
 static struct h2_stream *stream_of(struct h2_conn *c, int32_t id)
@@ -35,13 +35,13 @@ static bool is_unwanted(const struct h2_stream *s)
 	return (s->flags & (ST_DROP | ST_END_SENT)) || !s->st || s->st->refused;
 }
 
-/* Returns true if trailers are passed on; gRPC requests have none. */
+/* gRPC requests have no trailers. */
 static bool wants_trailers(const struct h2_stream *s)
 {
 	return s && !(s->flags & ST_GRPC) && !is_unwanted(s) && s->st->open_ended;
 }
 
-/* Sends the final GOAWAY, once the client has seen the first or had time to. */
+/* Sends the final GOAWAY once the client has seen the first, or after the grace time. */
 static void last_goaway(struct h2_conn *c)
 {
 	if (!(c->flags & H2_DRAIN) || (c->flags & H2_LAST))
@@ -52,7 +52,7 @@ static void last_goaway(struct h2_conn *c)
 			      NULL, 0);
 }
 
-/* Returns true if requests after the first GOAWAY can no longer be explained by a race. */
+/* Returns true if requests after GOAWAY are no race. */
 static bool is_late(const struct h2_conn *c)
 {
 	return c->flags & H2_DRAIN &&
@@ -112,7 +112,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return rc;
 }
 
-/* Refuses a call: `cancel` to the core, a status to the client. */
+/* `cancel` to the core, a status to the client. */
 static void refuse_stream(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
 {
 	struct h2_conn *c = s->conn;
@@ -120,7 +120,7 @@ static void refuse_stream(struct h2_stream *s, enum sl_grpc_status grpc, const c
 
 	s->flags |= ST_DROP;
 	sl_h2_count(c, SL_FRONT_ERR_GRPC_MESSAGE);
-	if (st && st->open_ended) /* a backend has started: charge it like a reset */
+	if (st && st->open_ended) /* a backend has started: charge as a reset */
 		sl_h2_flood_reset(c, NGHTTP2_PROTOCOL_ERROR);
 	s->st = NULL;
 	if (st)
@@ -131,14 +131,14 @@ static void refuse_stream(struct h2_stream *s, enum sl_grpc_status grpc, const c
 		sl_h2_answer(s, 0, grpc, text);
 }
 
-/* Passes body bytes to the core; the last bytes of the input may be taken with their frame. */
+/* The input's last bytes may be taken with their frame. */
 static size_t give_body(struct h2_stream *s, struct sl_span bytes)
 {
 	struct h2_conn *c = s->conn;
 	struct sl_chunk *in = c->chunk;
 	bool rest = in && bytes.ptr + bytes.len == in->ptr + in->len;
 
-	/* The core may free the frame, so the guard must check it before. */
+	/* The core may free the frame: check it before. */
 	if (rest && in->frame && !sl_h2_flood_until(c, in->ptr + in->len))
 		return bytes.len;
 
@@ -159,7 +159,7 @@ static size_t give_body(struct h2_stream *s, struct sl_span bytes)
 	return n;
 }
 
-/* Returns false if the core has refused the stream. */
+/* Returns false if refused. */
 static bool pass_message(struct h2_stream *s)
 {
 	bool compressed = s->in.prefix[0];
@@ -171,7 +171,7 @@ static bool pass_message(struct h2_stream *s)
 	return true;
 }
 
-/* Handles a complete message prefix. Returns false if the call was refused. */
+/* Returns false if the call was refused. */
 static bool message_begins(struct h2_stream *s)
 {
 	if (s->in.messages > 1 && !s->st->open_ended)
@@ -185,7 +185,7 @@ static bool message_begins(struct h2_stream *s)
 	return false;
 }
 
-/* The prefix of a message that is passed on uses window too, because the core stores its length. */
+/* The core stores the message's length, so the prefix uses window too. */
 static void give_prefix(struct h2_stream *s, size_t n)
 {
 	if (s->st->windowed && s->st->open_ended)
@@ -239,17 +239,14 @@ void sl_h2_passed(struct h2_stream *s)
 	if (!n)
 		return;
 	s->st->passed = 0;
-	/* Bytes refused are not passed on, and the window of an unused stream need not open. */
+	/* An unused stream's window need not open. */
 	n = n < s->given ? n : s->given;
 	s->given -= n;
 	if (n)
 		nghttp2_session_consume_stream(s->conn->session, s->id, n);
 }
 
-/*
- * Adjusts the window: wide enough that the sender need not wait for each update, but only once the
- * client has sent a body.
- */
+/* Widens the window, once the client has sent a body. */
 static void fit_window(struct h2_conn *c, struct h2_stream *s)
 {
 	uint32_t window = s->window;
@@ -266,8 +263,8 @@ static void fit_window(struct h2_conn *c, struct h2_stream *s)
 }
 
 /*
- * Opens the connection's window for bytes taken by the core. A stream's window opens as the core
- * passes bytes on, which for `open_ended` requests is when the backend gets them.
+ * Opens the connection's window for taken bytes. A stream's window opens as the core passes bytes
+ * on.
  */
 static int consume_bytes(struct h2_conn *c, int32_t id, struct h2_stream *s, size_t n,
 			 uint32_t before)
@@ -286,9 +283,7 @@ static int consume_bytes(struct h2_conn *c, int32_t id, struct h2_stream *s, siz
 	return 0;
 }
 
-/*
- * Counts body bytes. Returns false if there are more than content-length announced, RFC 9113 8.1.1.
- */
+/* Returns false if content-length is exceeded, RFC 9113 8.1.1. */
 static bool take_announced(struct h2_stream *s, size_t len)
 {
 	if (s->body_left == SL_LEN_UNKNOWN)
@@ -299,7 +294,7 @@ static bool take_announced(struct h2_stream *s, size_t len)
 	return true;
 }
 
-/* Returns true if END_STREAM comes before the bytes that content-length announced. */
+/* Returns true if the body is shorter than content-length. */
 static bool is_short(const struct h2_stream *s)
 {
 	return s->body_left && s->body_left != SL_LEN_UNKNOWN;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies over HTTP/2 and gRPC. `ready` pulls the head: sl_h2_pull -> start_grpc | start_http.
- * nghttp2 pulls the body: read_body -> end_body | end_broken.
+ * Replies over HTTP/2 and gRPC. `ready` pulls the head; nghttp2 pulls the body.
  */
 #include <stdio.h>
 
@@ -12,7 +11,7 @@
 
 enum {
 	FIELDS_MAX = SL_RPC_MAX_FIELDS + SL_RPC_MAX_TRAILERS + 16,
-	/* Encoded -bin values and grpc-message of one reply; base64 uses 4 bytes for 3. */
+	/* -bin values and grpc-message; base64 uses 4 bytes for 3. */
 	SCRATCH = SL_RPC_MAX_META / 3 * 4 + 4096,
 	TEXT_MAX = 2048,
 };
@@ -22,7 +21,7 @@ struct fields {
 	size_t cnt;
 	char scratch[SCRATCH];
 	size_t used;
-	bool full; /* too many, or a field cannot be sent */
+	bool full; /* a field cannot be sent */
 };
 
 size_t sl_h2_reply_scratch(void)
@@ -96,9 +95,7 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 		} else {
 			const uint8_t *p = h[i].value.ptr, *end = p + h[i].value.len;
 
-			/*
-			 * Raw values are sent unchanged, so only bytes that HTTP/1 allows may pass.
-			 */
+			/* Raw values: only bytes that HTTP/1 allows. */
 			if (h[i].value.len && sl_scan_value(p, p, end) != end)
 				f->full = true;
 			else
@@ -107,7 +104,7 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 	}
 }
 
-/* Starts a head. Server and Date of `r`, which may be NULL, replace the gateway's. */
+/* Server and Date of `r`, which may be NULL, replace ours. */
 static void add_start(struct fields *f, const struct h2_conn *c, unsigned status,
 		      const struct sl_reply *r)
 {
@@ -141,7 +138,6 @@ static void add_status(struct fields *f, enum sl_grpc_status status, struct sl_s
 	ADD(f, "grpc-message", sl_span_of(p, n));
 }
 
-/* Announces that no compression is supported. */
 static void add_identity(struct fields *f)
 {
 	ADD(f, "grpc-accept-encoding", sl_span_str("identity"));
@@ -159,10 +155,10 @@ static bool submit_trailers(struct h2_stream *s, const struct fields *f)
 	return !f->full && nghttp2_submit_trailer(s->conn->session, s->id, f->nv, f->cnt) == 0;
 }
 
-/* This error makes nghttp2 reset the stream: the client sees an incomplete reply. */
+/* Makes nghttp2 reset the stream: the reply is incomplete. */
 enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
 
-/* Ends a reply that broke off; gRPC trailers carry the cause. */
+/* gRPC trailers carry the cause. */
 static int end_broken(struct h2_stream *s, uint32_t *flags)
 {
 	SL_UNINIT struct sl_reply_parts why;
@@ -179,7 +175,7 @@ static int end_broken(struct h2_stream *s, uint32_t *flags)
 	return submit_trailers(s, f) ? 0 : RESET_STREAM;
 }
 
-/* Ends a reply after the gateway refused the rest of the request. */
+/* The gateway refused the rest of the request. */
 static int end_cut_off(struct h2_stream *s, uint32_t *flags)
 {
 	struct fields *f = s->conn->env->fields;
@@ -215,7 +211,7 @@ static int end_body(struct h2_stream *s, uint32_t *flags)
 	return RESET_STREAM;
 }
 
-/* Copies up to `cap` bytes of a piece; bytes beyond the announced length are dropped. */
+/* Bytes beyond the announced length are dropped. */
 static size_t take_bytes(struct h2_stream *s, struct sl_span bytes, uint8_t *to, size_t cap)
 {
 	size_t len = bytes.len < cap ? bytes.len : cap, n = len;
@@ -289,10 +285,7 @@ static bool submit_head(struct h2_stream *s, const struct fields *f,
 	return true;
 }
 
-/*
- * Starts a gRPC head. `r`: reply of the backend, or NULL. Its content type is kept only if it is
- * one of gRPC.
- */
+/* `r`: backend's reply, or NULL. Its content type is kept if gRPC. */
 static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool encodings,
 			   const struct sl_reply *r)
 {
@@ -311,15 +304,13 @@ static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool enc
 		add_identity(f);
 }
 
-/* Sends a reply that consists of a status only: one HEADERS frame. */
+/* A status only: one HEADERS frame. */
 static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl_grpc_status status,
 			  struct sl_span message)
 {
 	struct fields *f = s->conn->env->fields;
 
-	/*
-	 * UNIMPLEMENTED by the gateway may concern compression; a backend lists its own encodings.
-	 */
+	/* May concern compression; a backend lists its own encodings. */
 	add_grpc_start(f, s, status == SL_GRPC_UNIMPLEMENTED && (!r || r->gateway), r);
 	add_status(f, status, message);
 	if (r) {
@@ -330,8 +321,8 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 }
 
 /*
- * Returns true for replies with neither head fields nor a message (gRPC PROTOCOL-HTTP2.md,
- * Trailers-Only), and for HTTP error pages, which are no gRPC messages.
+ * Returns true without head fields and message (gRPC PROTOCOL-HTTP2.md, Trailers-Only), and for
+ * HTTP error pages.
  */
 static bool is_trailers_only(const struct sl_reply *r, uint64_t len)
 {
@@ -394,7 +385,7 @@ static void reset_stream(struct h2_stream *s, uint32_t code)
 	s->flags |= ST_HEAD_SENT;
 }
 
-/* Returns true if the trailers that are already known can be sent. */
+/* Returns true if the known trailers can be sent. */
 static bool trailers_ok(const struct h2_stream *s, const struct sl_reply *r, bool grpc)
 {
 	struct fields *f = s->conn->env->fields;
@@ -414,7 +405,7 @@ static bool start_bad_gateway(struct h2_stream *s)
 				  : start_http(s, &own.reply, 0, NULL);
 }
 
-/* Returns the body length, also if it is only known because the whole body is available. */
+/* Returns the body length, if known or complete. */
 static uint64_t length_of(const struct h2_stream *s, const struct sl_reply *r)
 {
 	struct sl_piece piece;
@@ -440,7 +431,7 @@ void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 {
 	struct fields *f = s->conn->env->fields;
 
-	/* gRPC clients ignore interim replies; a client that does not read gets none. */
+	/* gRPC clients ignore interim replies. */
 	if (s->flags & (ST_GRPC | ST_HEAD_SENT) || s->conn->out_len)
 		return;
 	f->cnt = f->used = 0;
@@ -455,8 +446,8 @@ void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 }
 
 /*
- * Returns true if the client does not read and nghttp2 buffers much already. Further heads then
- * stay in the core, whose memory is limited per address.
+ * Returns true if the client does not read and nghttp2 buffers much. Heads then stay in the core,
+ * limited per address.
  */
 static bool is_crowded(struct h2_stream *s)
 {
@@ -542,7 +533,7 @@ void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *te
 	s->flags |= ST_LOCAL;
 	s->cut_off = (uint8_t)grpc;
 	s->text_left = sl_span_cstr(text);
-	/* A reply that has already ended, but waits to be sent, is not changed. */
+	/* A reply that ended but waits is not changed. */
 	nghttp2_session_resume_data(s->conn->session, s->id);
 }
 
