@@ -3,8 +3,7 @@
  * Frames: the only packet and payload memory of a worker, and their owners.
  *
  * A worker's UMEM is cut into frames of 2 KiB (4 KiB for an MTU above 1500), registered with AF_XDP
- * and RDMA devices. Each frame has a struct sl_frame, a cache line of its own, and exactly one
- * owner:
+ * and RDMA devices. Each frame has a struct sl_frame, a cache line, and exactly one owner:
  *
  *        +--------------------------- sl_frame_put ------------------------------+
  *        v                                                                       |
@@ -14,8 +13,7 @@
  *        +-> TX <-> UNACKED    built by tcp or udp; TX: in the tx ring, the kernel reads it
  *
  * A completion makes a frame in the tx ring UNACKED if `retain` is set, else FREE. An
- * acknowledgement before that clears retain. Debug builds check each step; tests end with
- * sl_umem_census().
+ * acknowledgement before that clears retain.
  */
 #ifndef SL_XIO_FRAME_H
 #define SL_XIO_FRAME_H
@@ -37,21 +35,21 @@ enum sl_frame_state {
 };
 
 enum {
-	SL_FRAME_HEADROOM = 128, /* Ethernet + 2 VLAN + IPv6 + TCP with 40 bytes of options: 122 */
+	SL_FRAME_HEADROOM = 128, /* Ethernet + 2 VLAN + IPv6 + TCP with options: 122 */
 };
 
 struct sl_frame {
-	struct sl_frame *next; /* linkage of the owner */
-	uint8_t *data;         /* first valid byte */
-	uint32_t index;        /* constant */
-	uint16_t len;          /* from data */
-	uint8_t state;         /* enum sl_frame_state */
-	uint8_t port;          /* rx: port it came from; tx: port to send through */
-	uint8_t retain;        /* tx: keep after completion */
-	uint8_t flags;         /* owner's; rx: enum sl_net_flags */
-	uint16_t l3_off;       /* rx: IP header, from the start of the frame */
-	uint32_t seq;          /* tcp: of the first payload byte */
-	uint64_t rx_ns;        /* rx: stamped by XDP, 0: unknown */
+	struct sl_frame *next;
+	uint8_t *data;   /* first valid byte */
+	uint32_t index;  /* constant */
+	uint16_t len;    /* from data */
+	uint8_t state;   /* enum sl_frame_state */
+	uint8_t port;    /* rx: received from; tx: to send through */
+	uint8_t retain;  /* tx: keep after completion */
+	uint8_t flags;   /* owner's; rx: enum sl_net_flags */
+	uint16_t l3_off; /* rx: IP header, from the start of the frame */
+	uint32_t seq;    /* tcp: of the first payload byte */
+	uint64_t rx_ns;  /* rx: stamped by XDP, 0: unknown */
 	union {
 		uint64_t xmit_ns; /* tcp tx: time of the last transmission */
 		uint64_t take_ns; /* rx: when user space took it */
@@ -59,10 +57,10 @@ struct sl_frame {
 	uint16_t payload_off; /* tcp: from data */
 	uint16_t payload_len;
 	uint8_t xmit_cnt;
-	uint8_t family;  /* rx, set by net: 4 or 6 */
-	uint16_t l2_off; /* rx, set by net: Ethernet header, as l3_off */
+	uint8_t family;  /* rx, by net: 4 or 6 */
+	uint16_t l2_off; /* rx, by net: Ethernet header, as l3_off */
 	union {
-		uint64_t flow_hash;   /* rx, set by net: sl_flow_hash() */
+		uint64_t flow_hash;   /* rx, by net: sl_flow_hash() */
 		uint64_t payload_sum; /* tcp tx: partial checksum of the payload */
 		struct {
 			uint32_t holder_prev, holder_next; /* tcp: ooo.c */
@@ -78,23 +76,21 @@ struct sl_umem {
 	uint32_t frame_shift; /* frame_size == 1 << frame_shift */
 	uint32_t frame_cnt;
 	struct sl_frame *frames;
-	struct sl_frame **free; /* stack: the most recently used frame is the warmest */
+	struct sl_frame **free; /* stack: recently used frames are warm */
 	uint32_t free_cnt;
-	uint32_t low_water; /* below it new bodies are refused; below half of it, new connections */
-	uint16_t *lent;     /* SL_DEBUG: per frame, number of spans of sends that refer to it */
+	uint32_t low_water; /* below it no new bodies; below half of it no new connections */
+	uint16_t *lent;     /* SL_DEBUG: spans of sends that refer to the frame */
 };
 
 /*
- * Maps area and metadata (huge pages if available); low_water is a sixteenth. frame_size: a power
- * of two from 2048 to 65536. Returns 0 or -errno.
+ * Maps area and metadata; low_water is a sixteenth. frame_size: a power of two from 2048 to 65536.
+ * Returns 0 or -errno.
  */
 int sl_umem_init(struct sl_umem *u, uint32_t frame_size, uint32_t frame_cnt);
-/* All frames must be free or forgotten, and all ports over it closed. */
+/* All frames must be free or forgotten, and all ports closed. */
 void sl_umem_fini(struct sl_umem *u);
 
-/*
- * Counts frames per state into out[SL_FRAME_STATE_CNT]. Walks all frames: for tests and debugging.
- */
+/* Counts frames per state into out[SL_FRAME_STATE_CNT]: for tests and debugging. */
 void sl_umem_census(const struct sl_umem *u, uint32_t *out);
 
 static inline uint8_t *sl_frame_base(const struct sl_umem *u, const struct sl_frame *f)
@@ -107,7 +103,7 @@ static inline struct sl_frame *sl_frame_at(const struct sl_umem *u, uint64_t add
 	return &u->frames[addr >> u->frame_shift];
 }
 
-/* Returns how many bytes can be appended. */
+/* Returns the bytes that can be appended. */
 static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_frame *f)
 {
 	return (size_t)(sl_frame_base(u, f) + u->frame_size - (f->data + f->len));
@@ -118,8 +114,7 @@ void sl_frame_check_get(struct sl_umem *u, struct sl_frame *f, enum sl_frame_sta
 void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f);
 void sl_frame_check_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
 /*
- * The same for bytes that a transport reads until completion. step: 1 from now on, -1 no more, 0
- * read now.
+ * The same for bytes that a transport reads until completion. step: 1 from now on, -1 no more, 0 read now.
  */
 void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step);
 #ifdef SL_DEBUG
@@ -148,7 +143,6 @@ static inline struct sl_frame *sl_frame_get(struct sl_umem *u, enum sl_frame_sta
 	return f;
 }
 
-/* Frees a frame; its owner must not touch it any more. */
 static inline void sl_frame_put(struct sl_umem *u, struct sl_frame *f)
 {
 	SL_FRAME_CHECK(sl_frame_check_put(u, f));
@@ -156,7 +150,7 @@ static inline void sl_frame_put(struct sl_umem *u, struct sl_frame *f)
 	u->free[u->free_cnt++] = f;
 }
 
-/* Passes a frame to its next owner. Debug builds check that the step is in the diagram. */
+/* Passes a frame to its next owner. */
 static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state)
 {
 	(void)u;
@@ -164,7 +158,7 @@ static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_fr
 	f->state = (uint8_t)state;
 }
 
-/* Called by ports: the kernel has sent a frame of the tx ring. */
+/* Called by ports: the kernel has sent a frame. */
 static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
 {
 	if (f->retain)
@@ -182,7 +176,6 @@ static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
 		sl_frame_put(u, f);
 }
 
-/* Frees a list linked by next. */
 static inline void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head)
 {
 	while (head) {
@@ -199,8 +192,8 @@ static inline bool sl_umem_low(const struct sl_umem *u)
 }
 
 /*
- * Bytes offered to the next layer. To keep all of them without a copy, a layer sets `frame` to NULL
- * and owns it, in the state HELD.
+ * Bytes offered to the next layer. A layer that keeps all of them without a copy sets `frame` to
+ * NULL and owns it, in the state HELD.
  */
 struct sl_chunk {
 	const uint8_t *ptr;

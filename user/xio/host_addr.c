@@ -45,7 +45,7 @@ static void sort_lists(struct lists *l)
 
 	qsort(l->addrs, l->addr_cnt, sizeof(*l->addrs), compare_addrs);
 	qsort(l->macs, l->mac_cnt, sizeof(*l->macs), compare_macs);
-	/* The same link-local address may stand on several interfaces. */
+	/* Several interfaces may have the same link-local address. */
 	for (uint32_t i = 0; i < l->addr_cnt; i++) {
 		if (!kept || !sl_addr_equal(&l->addrs[i], &l->addrs[kept - 1]))
 			l->addrs[kept++] = l->addrs[i];
@@ -102,7 +102,7 @@ static int read_lists(struct lists *l)
 	return rc;
 }
 
-/* Takes over the new lists. Returns true if they differ from those before. */
+/* Returns true if the lists differ from those before. */
 static bool replace_lists(struct sl_host_addrs *h, const struct lists *l)
 {
 	bool same = h->addrs && h->addr_cnt == l->addr_cnt && h->mac_cnt == l->mac_cnt &&
@@ -153,12 +153,12 @@ void sl_host_addrs_close(struct sl_host_addrs *h)
 
 static void drain_events(struct sl_host_addrs *h)
 {
-	char event[16]; /* the rest of a message is of no interest */
+	char event[16]; /* the rest does not matter */
 
 	for (int i = 0; i < EVENTS_PER_POLL; i++) {
 		ssize_t n = recv(h->fd, event, sizeof(event), 0);
 
-		/* ENOBUFS: events were lost, which is an event as well. */
+		/* ENOBUFS: lost events */
 		if (n < 0 && errno != ENOBUFS)
 			return;
 		h->changed = true;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of the host and the MAC addresses of its interfaces, as the kernel has them now.
+ * The addresses of the host and the MAC addresses of its interfaces.
  *
  *   netlink event -> sl_host_addrs_poll -> getifaddrs -> sorted list, compared with the one before
  *
- * Events only say that something changed; the list is then read as a whole. A flood of events costs
- * at most one reading every SL_HOST_ADDRS_PERIOD_NS. All functions belong to one thread.
+ * A flood of events costs at most one reading every SL_HOST_ADDRS_PERIOD_NS. One thread.
  */
 #ifndef SL_XIO_HOST_ADDR_H
 #define SL_XIO_HOST_ADDR_H
@@ -25,31 +24,31 @@ struct sl_host_mac {
 struct sl_host_addrs {
 	struct sl_addr *addrs; /* port 0; unicast, without loopback; sorted, each once */
 	uint32_t addr_cnt;
-	struct sl_host_mac *macs; /* of Ethernet interfaces, sorted by name */
+	struct sl_host_mac *macs; /* Ethernet only, sorted by name */
 	uint32_t mac_cnt;
 
 	/* private */
-	int fd; /* netlink socket, -1: not open */
+	int fd; /* netlink, -1: not open */
 	bool changed;
 	uint64_t next_ns;
 };
 
 /*
- * Subscribes to changes and reads the lists. Returns 0, or -errno and a line in err; then *h is as
- * after sl_host_addrs_close().
+ * Subscribes to changes and reads the lists. Returns 0, or -errno and a line in err; *h is then
+ * closed.
  */
 int sl_host_addrs_open(struct sl_host_addrs *h, struct sl_err *err);
 
-/* Frees the lists and closes the socket. Idempotent; *h may also be all zero with fd -1. */
+/* Frees the lists and closes the socket. Idempotent; *h may also be zero with fd -1. */
 void sl_host_addrs_close(struct sl_host_addrs *h);
 
 /*
- * Reads events without waiting, and the lists if there were events. Returns true if a list has
- * changed since the last call. A reading that fails leaves the lists, and is tried again later.
+ * Reads pending events, and the lists if there were any. Returns true if a list has changed since
+ * the last call. A failed reading leaves the lists, and is tried again later.
  */
 bool sl_host_addrs_poll(struct sl_host_addrs *h, uint64_t now_ns);
 
-/* Returns the MAC of `ifname`, or NULL if it is unknown. Valid until the next poll. */
+/* Returns the MAC of `ifname`, or NULL. Valid until the next poll. */
 const uint8_t *sl_host_addrs_mac(const struct sl_host_addrs *h, const char *ifname);
 
 #endif

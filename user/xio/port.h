@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Interface to packet I/O: a port is one queue of one interface. AF_XDP implements it (xsk_port.h),
- * and a fake for tests (tests/support/fake_port.h). Only the worker that owns the port calls it.
+ * and tests/support/fake_port.h. Only its worker calls it.
  */
 #ifndef SL_XIO_PORT_H
 #define SL_XIO_PORT_H
@@ -22,13 +22,11 @@ struct sl_port_ops {
 	 */
 	unsigned (*rx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			     uint64_t now_ns);
-	/*
-	 * Queues frames (state TX, or UNACKED with retain). Returns how many were taken, in order.
-	 */
+	/* Queues frames (TX, or UNACKED with retain). Returns how many were taken, in order. */
 	unsigned (*tx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned cnt);
-	/* Once per loop: completions, refill, and a wake-up of the kernel if it asked for one. */
+	/* Once per loop: completions, refill, wake-up of the kernel. */
 	void (*flush)(struct sl_port *p);
-	/* Returns the number of frames in the tx ring without completion. */
+	/* Returns the frames without completion. */
 	unsigned (*tx_pending)(const struct sl_port *p);
 	void (*close)(struct sl_port *p);
 };
@@ -43,13 +41,13 @@ struct sl_port_stats {
 struct sl_port {
 	const struct sl_port_ops *ops;
 	struct sl_umem *umem;
-	uint8_t index; /* of this port in its worker */
+	uint8_t index; /* in its worker */
 	uint8_t mode;  /* enum sl_port_mode */
 	uint8_t mac[6];
-	uint16_t mtu; /* of the interface: largest IP packet */
+	uint16_t mtu; /* largest IP packet */
 	uint16_t queue;
 	bool partial_csum; /* an L4 checksum may be the pseudo-header sum only */
-	int fd;            /* readable when frames have arrived; -1 for a fake */
+	int fd;            /* readable when frames have arrived; -1: fake */
 	int ifindex;
 	char ifname[16];
 	struct sl_port_stats stats;

@@ -8,7 +8,7 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
-#include <linux/if_bonding.h> /* behind net/if.h, with which it shares names */
+#include <linux/if_bonding.h> /* behind net/if.h: shared names */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static int ethtool(int fd, struct ifreq *ifr, void *cmd)
 	return ioctl(fd, SIOCETHTOOL, ifr);
 }
 
-/* Drivers count combined queues and receive-only queues separately. */
+/* Drivers count combined and receive-only queues separately. */
 static void read_queues(int fd, struct ifreq *ifr, struct sl_nic_info *out)
 {
 	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
@@ -185,7 +185,6 @@ bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic)
 	return generic;
 }
 
-/* Reads a number from the interface's sysfs directory. */
 static bool read_attribute(const char *ifname, const char *name, unsigned long *out)
 {
 	char path[96], text[24] = "", *end;
@@ -219,7 +218,7 @@ static const struct bpf_insn pass_insns[] = {
 };
 
 /*
- * Creates the types of `int NAME(struct xdp_md *ctx)`: only a function of the same type can replace
+ * The types of `int NAME(struct xdp_md *ctx)`: only a function of the same type can replace
  * another.
  */
 static struct btf *describe_prog(const char *name, int *func_id)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capabilities of the host and its interfaces: facts from the kernel, and trials. Used by `sluice
- * doctor` and for the set-up of interfaces.
- *
- * Nothing here has a lasting effect, except sl_bpffs_mount(). A trial on an interface with an XDP
- * program fails with -EBUSY, so a running gateway is not disturbed.
+ * Capabilities of the host and its interfaces: facts from the kernel, and trials. Nothing here has
+ * a lasting effect, except sl_bpffs_mount(). A trial on an interface with an XDP program fails with
+ * -EBUSY, so a running gateway is not disturbed.
  */
 #ifndef SL_XIO_PROBE_H
 #define SL_XIO_PROBE_H
@@ -21,11 +19,11 @@ struct sl_host_info {
 	bool btf;        /* /sys/kernel/btf/vmlinux is readable */
 	bool bpffs;      /* mounted on SL_BPFFS */
 	bool cap_ipc_lock, cap_net_admin, cap_net_raw, cap_bpf; /* cap_bpf: or CAP_SYS_ADMIN */
-	uint64_t memlock_bytes; /* soft limit, UINT64_MAX: none; irrelevant with cap_ipc_lock */
+	uint64_t memlock_bytes; /* soft limit, UINT64_MAX: none; unused with cap_ipc_lock */
 };
 void sl_probe_host(struct sl_host_info *out);
 
-/* Mounts a BPF file system on SL_BPFFS if there is none. Returns 0 or -errno. */
+/* Mounts SL_BPFFS if it is not mounted. Returns 0 or -errno. */
 int sl_bpffs_mount(void);
 
 struct sl_nic_info {
@@ -33,7 +31,7 @@ struct sl_nic_info {
 	char driver[32];
 	uint8_t mac[6];
 	uint32_t mtu;
-	uint32_t queue_cnt; /* receive queues in use; 1 if the driver does not tell */
+	uint32_t queue_cnt; /* in use; 1 if unknown */
 	uint32_t queue_max;
 	bool up;
 	bool ethernet;
@@ -42,44 +40,43 @@ struct sl_nic_info {
 /* Returns 0, -ENODEV if there is no such interface, or -errno. */
 int sl_probe_nic(const char *ifname, struct sl_nic_info *out);
 
-/* Returns the number of receive queues in use, or 0 if it is unknown. */
+/* Returns the receive queues in use; 0: unknown. */
 uint32_t sl_probe_queues(const char *ifname);
 
 /*
- * Returns true for a bonding master, and writes the names of its members, "a, b", to text. AF_XDP
- * sockets of a master receive nothing, because packets arrive on the queues of its members.
+ * Returns true for a bonding master, and writes its members, "a, b", to text. AF_XDP sockets of a
+ * master receive nothing: packets arrive on the queues of its members.
  */
 bool sl_probe_bond(const struct sl_nic_info *nic, const char *ifname, char *text, size_t len);
 
 /*
- * Returns true if the kernel may deliver packets of local senders, whose L4 checksum is only the
- * pseudo-header sum (CHECKSUM_PARTIAL): veth, bridge, macvlan, ipvlan, tap, VLAN and generic mode.
+ * Returns true if an L4 checksum may be only the pseudo-header sum of a local sender
+ * (CHECKSUM_PARTIAL): veth, bridge, macvlan, ipvlan, tap, VLAN and generic mode.
  */
 bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic);
 
 /*
- * Reads the attributes that SO_PREFER_BUSY_POLL depends on: the number of interrupts that the
- * interface defers, and its timeout in nanoseconds. The option has no effect while one of them is
- * 0. Returns 0, or -ENOENT if this network namespace has no sysfs of its own, or the kernel no such
- * attributes.
+ * Reads what SO_PREFER_BUSY_POLL depends on: the number of interrupts that the interface defers,
+ * and its timeout in nanoseconds; 0: the option has no effect. Returns 0, or -ENOENT without sysfs
+ * of this network namespace or such attributes.
  */
 int sl_probe_busy_poll(const char *ifname, unsigned long *deferred, unsigned long *flush_ns);
 
 /*
- * Tests whether programs can replace functions of others. libxdp's dispatcher needs this to let
- * several XDP programs share an interface. Returns 0, or -errno of the step that failed.
+ * Tests whether programs can replace functions of others, as libxdp's dispatcher does. Returns 0,
+ * or -errno of the step that failed.
  */
 int sl_probe_freplace(void);
 
 /*
  * Attaches, for a moment, a program that passes all packets. Returns 0 or -errno. Some drivers
- * reset their queues when a first program is attached.
+ * reset their queues at the first.
  */
 int sl_probe_attach(int ifindex, bool generic);
 
 /*
  * Binds, for a moment, an AF_XDP socket to the queue. Returns the best mode that works (ZEROCOPY,
- * COPY, or GENERIC if the driver has no native XDP) or -errno.
+ * COPY, or GENERIC without native XDP) or -errno.
  */
 int sl_probe_xsk(const char *ifname, uint16_t queue);
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Creates and destroys a worker's frames. Debug builds check each step against the diagram of
- * frame.h.
- */
+/* A worker's frames. Debug builds check each step against the diagram of frame.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "xio/frame.h"
 
-/* Free frames are poisoned only if the checks below can lift it again. */
+/* Poisoned only if the checks below can lift it again. */
 #if defined(__SANITIZE_ADDRESS__) && defined(SL_DEBUG)
 #define SL_ASAN 1
 #elif defined(__has_feature) && defined(SL_DEBUG)
@@ -41,7 +38,7 @@ static void *map_memory(size_t len)
 		p = mmap(NULL, len, prot, flags, -1, 0);
 		if (p == MAP_FAILED)
 			return NULL;
-		(void)madvise(p, len, MADV_HUGEPAGE); /* best effort: small pages work, too */
+		(void)madvise(p, len, MADV_HUGEPAGE); /* small pages work, too */
 	}
 	(void)madvise(p, len, MADV_DONTDUMP); /* core dumps must not contain clients' data */
 	return p;
@@ -126,10 +123,10 @@ void sl_umem_census(const struct sl_umem *u, uint32_t *out)
 #ifdef SL_DEBUG
 enum {
 	POISON_BYTE = 0xdb,
-	POISON_LEN = 256, /* without ASan: covers the headers, cheap enough for each put */
+	POISON_LEN = 256, /* without ASan: the headers */
 };
 
-/* Steps of the diagram in frame.h, one bit per target. Only sl_frame_get() leaves FREE. */
+/* Steps of the diagram, one bit per target. Only sl_frame_get() leaves FREE. */
 #define TO(state) (1u << SL_FRAME_##state)
 static const uint8_t allowed_steps[SL_FRAME_STATE_CNT] = {
 	[SL_FRAME_FILL] = TO(RX) | TO(FREE), /* FREE: the port was closed */
@@ -164,7 +161,7 @@ void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f)
 {
 	check_member(u, f);
 	SL_CHECK(allowed_steps[f->state] & (1u << SL_FRAME_FREE));
-	SL_CHECK(!u->lent[f->index]); /* or what the frame holds next goes to some backend */
+	SL_CHECK(!u->lent[f->index]); /* or a later frame's bytes go to some backend */
 	memset(sl_frame_base(u, f), POISON_BYTE, POISON_LEN);
 	ASAN_POISON_MEMORY_REGION(sl_frame_base(u, f), u->frame_size);
 }

@@ -31,7 +31,7 @@
 enum {
 	DEFAULT_RING = 2048,
 	REFILL_BATCH = 32,
-	KICK_PORTION = 32, /* the kernel's default, unless XDP_MAX_TX_SKB_BUDGET is known */
+	KICK_PORTION = 32, /* default of XDP_MAX_TX_SKB_BUDGET */
 	SEND_BUFFER = 32 << 20,
 	XDP_HEADROOM = 256,
 	LINK_HEADER = 14 + 2 * 4,
@@ -45,7 +45,7 @@ struct xsk_port {
 	struct xsk_ring_prod fill;
 	struct xsk_ring_prod tx;
 	struct xsk_ring_cons comp;
-	uint32_t filled; /* frames with the kernel or in the rx ring */
+	uint32_t filled; /* frames of the kernel or in the rx ring */
 	uint32_t fill_target;
 	uint32_t tx_pending;
 	struct sl_queue *queue; /* shared with the XDP program */
@@ -57,8 +57,8 @@ struct xsk_port {
 	struct xsk_umem *xsk_umem;
 	const struct sl_xdp *xdp;
 	bool registered;
-	int ctl_fd;         /* for ioctls in the namespace of the interface */
-	uint32_t queue_cnt; /* receive queues of the interface at the open */
+	int ctl_fd;         /* for ioctls in the interface's namespace */
+	uint32_t queue_cnt; /* of the interface at the open */
 };
 
 static struct xsk_port *self(struct sl_port *p)
@@ -82,8 +82,7 @@ static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *de
 	f->len = (uint16_t)desc->len;
 	f->rx_ns = 0;
 	/*
-	 * The XDP program's timestamp precedes the packet. It is cleared, so that a later packet
-	 * without one does not inherit it.
+	 * The XDP program's timestamp precedes the packet. Cleared: a later packet may have none.
 	 */
 	memcpy(&meta, f->data - sizeof(meta), sizeof(meta));
 	if (meta.magic == SL_RX_META_MAGIC) {
@@ -97,8 +96,7 @@ static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *de
 
 /*
  * SYNs and datagrams may occupy half of the frames, so that a flood never takes the last frame of
- * an existing connection. Written only when it changes: the cache line otherwise stays with the XDP
- * program.
+ * an existing connection. Written only when it changes: the XDP program reads the cache line.
  */
 static void renew_open_limit(struct xsk_port *x)
 {
@@ -178,9 +176,7 @@ static void reap_completions(struct xsk_port *x)
 	x->tx_pending -= cnt;
 }
 
-/*
- * In batches, since each touches a cache line that the kernel writes; at once if the ring runs dry.
- */
+/* In batches (a shared cache line); at once if the ring runs dry. */
 static void refill_ring(struct xsk_port *x)
 {
 	struct sl_umem *u = x->port.umem;
@@ -210,7 +206,7 @@ static uint32_t tx_unsent(const struct xsk_port *x)
 /*
  * Copy mode sends inside the call, a portion at a time, and returns EAGAIN if there is more. Older
  * kernels move the ring's consumer only at its end, so the number of portions bounds the calls.
- * Other errors leave the rest to the next flush.
+ * Other errors are left to the next flush.
  */
 static void kick_tx(struct xsk_port *x)
 {
@@ -271,7 +267,7 @@ static void xsk_close(struct sl_port *p)
 	if (x->registered)
 		sl_xdp_clear_socket(x->xdp, p->queue);
 	delete_socket(x);
-	/* The kernel has no frames any more: the socket is closed. */
+	/* The kernel has no frames any more. */
 	u = p->umem;
 	for (uint32_t i = 0; i < u->frame_cnt; i++) {
 		struct sl_frame *f = &u->frames[i];
@@ -296,7 +292,7 @@ static const struct sl_port_ops xsk_ops = {
 	.close = xsk_close,
 };
 
-/* A socket cannot be bound again after a failed bind, so each try starts with a new one. */
+/* A socket cannot be bound again after a failed bind. */
 static int try_bind(struct xsk_port *x, const struct sl_xsk_options *o, uint16_t mode_flag)
 {
 	const struct xsk_umem_config umem_cfg = {
@@ -326,7 +322,7 @@ static int try_bind(struct xsk_port *x, const struct sl_xsk_options *o, uint16_t
 	return err;
 }
 
-/* The kernel frees a queue some time after its socket was closed. */
+/* The kernel frees a queue some time after the close. */
 static int bind_patiently(struct xsk_port *x, const struct sl_xsk_options *o, uint16_t mode_flag)
 {
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
@@ -339,7 +335,7 @@ static int bind_patiently(struct xsk_port *x, const struct sl_xsk_options *o, ui
 	return err;
 }
 
-/* Zero-copy needs native XDP, so a generic program rules it out. */
+/* Zero-copy needs native XDP. */
 static int bind_best(struct xsk_port *x, const struct sl_xsk_options *o, bool generic)
 {
 	int err = -EOPNOTSUPP;
@@ -421,7 +417,7 @@ static int describe_port(struct xsk_port *x, const char *ifname, bool generic, s
 	return 0;
 }
 
-/* Best effort: older kernels and limits of the host do not stop the port. */
+/* Best effort: a failure does not stop the port. */
 static void tune_socket(struct xsk_port *x, const struct sl_xsk_options *o)
 {
 	const int fd = x->port.fd, on = 1, send_buffer = SEND_BUFFER;
@@ -429,7 +425,7 @@ static void tune_socket(struct xsk_port *x, const struct sl_xsk_options *o)
 	const int budget = o->busy_poll_budget ? (int)o->busy_poll_budget : SL_BURST;
 	const uint32_t tx_budget = x->tx.size;
 
-	/* Copy mode charges packets under way to the socket; the tx ring must be the limit. */
+	/* Copy mode charges packets to the socket; the tx ring must be the limit. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer, sizeof(send_buffer));
 	setsockopt(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_budget, sizeof(tx_budget));
 	if (!us)

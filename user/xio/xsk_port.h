@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A port on AF_XDP: one socket on one queue of one interface.
+ * A port on AF_XDP.
  *
  *   free frames --flush--> fill ring --kernel--> rx ring --rx_burst--> caller
  *   caller --tx_burst--> tx ring --kernel--> completion ring --flush--> free, or UNACKED
  *
- * Sleeping: a worker may sleep in epoll on `fd` if rx_burst returned nothing after a flush.
- * Completions wake no thread. In copy mode the kernel sends inside flush(); what it could not take
- * (tx_unsent) needs another flush soon.
+ * A worker may sleep in epoll on `fd` if rx_burst returned nothing after a flush. Completions wake
+ * no thread. In copy mode the kernel sends inside flush(); the rest (tx_unsent) needs another flush
+ * soon.
  *
  * An interface that is down or gone makes rx_burst return nothing; sl_xsk_status() reports it.
  */
@@ -25,35 +25,29 @@ struct sl_xsk_options {
 	uint32_t rx_size, tx_size;     /* ring entries, powers of two; 0: 2048 */
 	uint32_t fill_size, comp_size; /* 0: 2048, and the value of tx_size */
 	enum sl_xsk_wish wish;
-	uint8_t port_index;        /* of this port in its worker: sl_frame.port */
+	uint8_t port_index;        /* sl_frame.port */
 	uint32_t worker;           /* written to sl_queues */
-	uint32_t busy_poll_us;     /* 0: off; else SO_PREFER_BUSY_POLL with this SO_BUSY_POLL */
+	uint32_t busy_poll_us;     /* 0: off; else with SO_PREFER_BUSY_POLL */
 	uint32_t busy_poll_budget; /* packets per poll; 0: 64 */
 };
 
 /*
- * Binds, fills the fill ring, then registers with the XDP program. The fill ring gets at most
- * fill_size frames and a quarter of the UMEM. Returns 0, or -errno and a line in err.
+ * Binds, fills the fill ring with at most a quarter of the UMEM, then registers with the XDP
+ * program. Returns 0, or -errno and a line in err.
  */
 int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x, uint16_t queue,
 		const struct sl_xsk_options *o, struct sl_err *err);
 
-/*
- * Returns the counters of the port and those that the kernel keeps of its socket: a system call.
- * Any thread.
- */
+/* Returns the counters of the port and of its socket: a system call. Any thread. */
 void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out);
 
 /* Returns 0, or -ENETDOWN or -ENODEV and a line in why. Any thread. */
 int sl_xsk_status(const struct sl_port *p, struct sl_err *why);
 
-/* Returns the number of frames in the tx ring that the kernel has not looked at yet. */
+/* Returns the frames in the tx ring that the kernel has not looked at. */
 unsigned sl_xsk_tx_unsent(const struct sl_port *p);
 
-/*
- * Returns the bytes that a frame needs for an IP packet of `mtu` bytes: XDP headroom, Ethernet, two
- * tags.
- */
+/* Returns the bytes of a frame for an IP packet of `mtu` bytes. */
 uint32_t sl_xsk_frame_need(uint32_t mtu);
 
 /* Binds without an XDP program and closes again. Returns enum sl_port_mode or -errno. */

@@ -21,7 +21,7 @@ static union prefix_key key_of(const struct sl_acl_rule *r)
 	union prefix_key key;
 
 	memset(&key, 0, sizeof(key));
-	key.v4.len = r->prefix.len; /* the first member of both */
+	key.v4.len = r->prefix.len;
 	if (r->prefix.family == 4)
 		memcpy(key.v4.addr, r->prefix.addr, sizeof(key.v4.addr));
 	else
@@ -89,7 +89,7 @@ static void list_family(const struct sl_xdp *x, uint8_t family, struct sl_acl_ru
 	struct sl_prefix value;
 	bool first = true;
 
-	/* Bounded, even if another process changes the map meanwhile. */
+	/* Bounded, even if another process changes the map. */
 	for (uint32_t i = 0; i < SL_MAX_PREFIXES; i++, first = false, key = next) {
 		struct sl_acl_rule r = {.prefix.family = family};
 
@@ -144,7 +144,7 @@ int sl_xdp_acl_apply(const struct sl_xdp *x, const struct sl_acl_rule *rules, ui
 	qsort(wanted, cnt, sizeof(*wanted), by_prefix);
 	there_cnt = sl_xdp_acl_list(x, there, 2 * SL_MAX_PREFIXES);
 	qsort(there, (size_t)there_cnt, sizeof(*there), by_prefix);
-	/* The longest first: an exception precedes its rule. */
+	/* Longest first: an exception precedes its rule. */
 	for (uint32_t i = cnt; i-- && !rc;) {
 		const struct sl_acl_rule *is =
 			bsearch(&wanted[i], there, (size_t)there_cnt, sizeof(*there), by_prefix);

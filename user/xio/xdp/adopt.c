@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that are on the interface already: adopts one that the operator attached for us, removes
- * one that a killed gateway left. sl_xdp_look_for_ours -> look_for_program -> take_ours ->
- * use_adopted.
+ * one that a killed gateway left.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +51,6 @@ static int use_adopted(struct sl_xdp_setup *s, int fd, bool generic, bool dispat
 	return 0;
 }
 
-/* Adopts our program, or removes it if a dead gateway left it. */
 static int take_ours(struct sl_xdp_setup *s, const struct xdp_multiprog *mp, struct xdp_program *p)
 {
 	const bool dispatched = !xdp_multiprog__is_legacy(mp);
@@ -66,7 +64,7 @@ static int take_ours(struct sl_xdp_setup *s, const struct xdp_multiprog *mp, str
 		sl_xdp_undispatch(s->x->ifindex, xdp_program__id(p));
 		return -ENOENT;
 	}
-	/* A link of a dying gateway holds it: the kernel is about to remove it. */
+	/* A dying gateway's link: the kernel is about to remove it. */
 	if (!dispatched && sl_xdp_read_config(xdp_program__fd(p), &cfg) == 0 && cfg.by_gateway)
 		return sl_fail(s->err, -EAGAIN,
 			       "%s: program %u belongs to a gateway in another namespace",
@@ -85,7 +83,7 @@ static bool is_ours(struct xdp_program *p)
 	return p && strcmp(xdp_program__name(p), SL_XDP_PROG) == 0;
 }
 
-/* Returns -ENOENT if there is no program of ours, and none in the way. */
+/* Returns -ENOENT without a program of ours or in the way. */
 static int look_for_program(struct sl_xdp_setup *s)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(s->nic.ifindex);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that detaches our program from libxdp's dispatcher when the gateway ends, for any
- * reason.
+ * A process that detaches our program from libxdp's dispatcher when the gateway ends.
  *
- * libxdp pins the links of the dispatcher's members: no fd of ours holds them. Cleaning up needs a
- * process that survives SIGKILL of the gateway and keeps the capabilities. The child waits for the
- * end of a pipe that only the gateway holds open, in a session of its own.
+ * libxdp pins the links of members, so cleaning up needs a process that survives SIGKILL of the
+ * gateway and keeps the capabilities. In its own session it waits for the end of a pipe that only
+ * the gateway holds open.
  */
 #ifndef SL_XIO_XDP_DETACH_WATCHDOG_H
 #define SL_XIO_XDP_DETACH_WATCHDOG_H
@@ -18,7 +17,7 @@ struct sl_detach_watchdog {
 	int hold_fd;
 };
 
-/* Forks the watchdog. Returns 0 or -errno. Must precede threads and sockets. */
+/* Forks. Returns 0 or -errno. Must precede threads and sockets. */
 int sl_detach_watchdog_start(struct sl_detach_watchdog *g, int ifindex, uint32_t prog_id);
 
 /*
@@ -28,8 +27,7 @@ int sl_detach_watchdog_start(struct sl_detach_watchdog *g, int ifindex, uint32_t
 bool sl_detach_watchdog_end(struct sl_detach_watchdog *g);
 
 /*
- * Removes program `prog_id` from the interface's dispatcher. Returns 0 (also if it is not there) or
- * -errno.
+ * Removes a program from the interface's dispatcher. Returns 0 (also if it is not there) or -errno.
  */
 int sl_xdp_undispatch(int ifindex, uint32_t prog_id);
 

@@ -60,7 +60,7 @@ static int map_info(int fd, struct bpf_map_info *info)
 	return bpf_obj_get_info_by_fd(fd, info, &len) < 0 ? -errno : 0;
 }
 
-/* libbpf prefixes the map's name by the object file's, in various ways. */
+/* libbpf prefixes the name by the object file's. */
 static bool is_rodata(const struct bpf_map_info *info)
 {
 	const char *dot = strrchr(info->name, '.');
@@ -123,7 +123,7 @@ static int take_map(struct sl_xdp *x, int fd, const struct bpf_map_info *info)
 	return 0;
 }
 
-/* Derives the counts from the sizes, which must agree with each other. */
+/* The sizes must agree with each other. */
 static int derive_counts(struct sl_xdp *x, struct sl_err *err)
 {
 	struct bpf_map_info hist, live, ctl;
@@ -174,7 +174,7 @@ int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, struct sl_err *err)
 	return derive_counts(x, err);
 }
 
-/* The kernel's layout of an mmapable array. */
+/* As the kernel: an mmapable array. */
 static size_t mmap_len(enum sl_xdp_map map, size_t entries)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -263,8 +263,6 @@ void sl_xdp_reset_maps(const struct sl_xdp *x)
 	/* sl_svc_ctl belongs to the operator. */
 }
 
-/* --- access of the data path --- */
-
 static int result(int res)
 {
 	return res < 0 ? -errno : 0;
@@ -286,7 +284,7 @@ int sl_xdp_compare_listeners(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct sl_listener_key));
 }
 
-/* Removes entries that are not in the list. Bounded, even if another process adds entries. */
+/* Bounded, even if another process adds entries. */
 static int remove_others(const struct sl_xdp *x, const struct sl_xdp_listener *list, uint32_t cnt)
 {
 	const int fd = x->map_fd[SL_MAP_LISTENERS];

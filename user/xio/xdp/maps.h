@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Maps of a program on an interface (sluice/abi.h): maps.c finds, checks and maps them, pins.c pins
- * them.
- */
+/* Maps of a program (sluice/abi.h): found, checked and mapped in maps.c, pinned in pins.c. */
 #ifndef SL_XIO_XDP_MAPS_H
 #define SL_XIO_XDP_MAPS_H
 
@@ -11,19 +8,17 @@
 
 const char *sl_xdp_map_name(enum sl_xdp_map map);
 
-/* Reads the constants of a loaded program from its .rodata map. Returns 0 or -errno. */
+/* Reads the constants of a loaded program. Returns 0 or -errno. */
 int sl_xdp_read_config(int prog_fd, struct sl_prog_config *out);
 
-/*
- * Finds the maps of a loaded program by name and checks their layout; fills map_fd and the counts.
- */
+/* Finds the maps of a loaded program and checks their layout; fills map_fd and the counts. */
 int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, struct sl_err *err);
 
-/* Maps sl_queues and sl_svc_* into memory; sl_svc_* are those of `share`, if given. */
+/* Maps sl_queues and sl_svc_* into memory, the latter of `share`, if given. */
 int sl_xdp_map_memory(struct sl_xdp *x, const struct sl_xdp *share, struct sl_err *err);
 void sl_xdp_unmap_memory(struct sl_xdp *x);
 
-/* Clears what an earlier gateway left in the maps of an adopted program. */
+/* Clears what an earlier gateway left in adopted maps. */
 void sl_xdp_reset_maps(const struct sl_xdp *x);
 void sl_xdp_clear_listeners(const struct sl_xdp *x);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Opens and closes an interface: sl_xdp_open -> check_args -> lock_interface -> adopt.c or attach.c
- * -> check_queues -> set_up_maps.
- */
+/* Opens and closes an interface. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,9 +92,8 @@ static int check_args(struct sl_xdp_setup *s, const char *ifname)
 
 /*
  * virtio_net adds receive queues for XDP, one per CPU, unless that exceeds its maximum. AF_XDP
- * sockets on them receive, but their output stays in the ring. If the program is detached before
- * the socket is gone, the driver keeps a dangling pointer: the kernel crashes at the next
- * attach (seen with 7.2). They are not used.
+ * sockets on them receive, but cannot send. If the program is detached before the socket is gone,
+ * the kernel crashes at the next attach (seen with 7.2). They are not used.
  */
 static int check_queues(struct sl_xdp_setup *s)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pinned maps: a directory per interface in the BPF file system. A living gateway locks its
- * directory, which tells it from those of dead ones.
- */
+/* Pinned maps: a directory per interface in the BPF file system, locked by a living gateway. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +16,8 @@
 enum { LOCK_TRIES = 8 };
 
 /*
- * The owner of a directory can replace its contents, and so can other users with write access.
- * Another user may have created it first on a BPF file system that all can write to. Returns 0 or
- * -errno.
+ * The owner of a directory and others with write access can replace its contents. Another user may
+ * have created it first on a BPF file system that all can write to. Returns 0 or -errno.
  */
 static int check_owner(const char *path)
 {
@@ -43,7 +39,7 @@ static int make_dir(const char *path)
 	return errno == EEXIST ? check_owner(path) : -errno;
 }
 
-/* Returns a locked descriptor of the directory, or -errno. A living gateway holds the lock. */
+/* Returns a locked descriptor, or -errno. */
 static int lock_dir(const char *path)
 {
 	struct stat here, there;
@@ -55,7 +51,7 @@ static int lock_dir(const char *path)
 		err = -errno;
 	else if (fstat(fd, &here) == 0 && stat(path, &there) == 0 && here.st_ino == there.st_ino)
 		return fd;
-	else /* swept between open and flock */
+	else /* swept before flock */
 		err = -ENOENT;
 	close(fd);
 	return err;
@@ -66,7 +62,7 @@ static int take_dir(struct sl_xdp *x, const char *root, const char *name)
 	int err;
 
 	snprintf(x->pin_dir, sizeof(x->pin_dir), "%s/%s", root, name);
-	/* The BPF file system reserves names with dots: eth0.100 is pinned as eth0_100. */
+	/* The BPF file system reserves dots: eth0.100 becomes eth0_100. */
 	for (char *c = x->pin_dir + strlen(root); *c; c++)
 		*c = *c == '.' ? '_' : *c;
 	for (int tries = 0; tries < LOCK_TRIES; tries++) {
@@ -150,7 +146,7 @@ int sl_xdp_pin(struct sl_xdp *x, const char *root, struct sl_err *err)
 	res = choose_dir(x, root);
 	foreign = res == -EPERM;
 	if (!res)
-		remove_pins(x->pin_lock_fd); /* left by a dead gateway: the lock was free */
+		remove_pins(x->pin_lock_fd); /* left by a dead gateway */
 	for (uint32_t i = 0; i < SL_MAP_CNT && !res; i++) {
 		snprintf(path, sizeof(path), "%s/%s", x->pin_dir, sl_xdp_map_name(i));
 		if (bpf_obj_pin(x->map_fd[i], path) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interface set-up, shared by open.c, attach.c and adopt.c. */
+/* Interface set-up. */
 #ifndef SL_XIO_XDP_SETUP_H
 #define SL_XIO_XDP_SETUP_H
 
@@ -10,26 +10,26 @@
 
 #define SL_XDP_PROG "sluice_xdp"
 
-/* State of the set-up; a failed step has put its line into err. */
+/* A failed step has put its line into err. */
 struct sl_xdp_setup {
 	struct sl_xdp *x;
 	const struct sl_xdp_options *o;
 	struct sl_nic_info nic;
-	int prog_fd; /* the loaded or adopted program */
+	int prog_fd; /* loaded or adopted */
 	struct sl_err *err;
 };
 
 /*
- * attach.c: loads and attaches our program: native before generic, libxdp's dispatcher before
- * single. `mode` tells which, and why not the other. Returns 0 or -errno.
+ * attach.c: loads and attaches our program. `mode` tells how, and why not otherwise. Returns 0 or
+ * -errno.
  */
 int sl_xdp_put_on(struct sl_xdp_setup *s);
 /* Detaches our program. */
 void sl_xdp_take_off(struct sl_xdp *x);
 
 /*
- * adopt.c: looks for programs on the interface. Returns 0 (adopted one that the operator attached),
- * -ENOENT (none of ours, and none in the way), or -errno.
+ * adopt.c: looks for programs on the interface. Returns 0 (adopted), -ENOENT (none of ours, and
+ * none in the way), or -errno.
  */
 int sl_xdp_look_for_ours(struct sl_xdp_setup *s);
 

@@ -4,7 +4,7 @@
  *
  *   sl_xdp_open -> sl_xdp_listen ... -> (worker: sl_xsk_open) -> sl_xdp_close
  *
- * Three ways of being attached, in `attach` and `mode`:
+ * Ways of attachment:
  *
  *   LINK        Single program, held by a BPF link of this process. The kernel detaches it when the
  *               process ends for any reason. Used if the kernel refuses the dispatcher.
@@ -14,15 +14,14 @@
  *               has no sockets; the next start recognises and replaces it.
  *   ADOPTED     The operator attached our object; it is used, and left there at the end.
  *
- * Native mode is tried first, then generic; `mode` tells which, and why not native.
+ * Native mode is tried first, then generic; `mode` tells which, and why.
  *
- * Maps are pinned in `pin_dir`, SL_PIN_ROOT/IFNAME, until sl_xdp_close(), or until a sweep if the
- * process may not remove them. Pins of a dead process are replaced. If a gateway in another network
- * namespace uses the name, it is IFNAME@INODE of this namespace. Dots in a name become underscores.
- * An interface has one gateway at a time.
+ * Maps are pinned in `pin_dir`, SL_PIN_ROOT/IFNAME, until sl_xdp_close() or a sweep. If a gateway
+ * in another network namespace uses the name, it is IFNAME@INODE of this namespace. Dots become
+ * underscores. An interface has one gateway at a time.
  *
- * Close the sockets first and sl_xdp last. Attaching may change the number of queues
- * (sl_probe_nic): query it after the open. A packet on a queue without a socket goes to the kernel.
+ * Sockets must be closed first. Attaching may change the number of queues: query it after the open.
+ * A packet on a queue without a socket goes to the kernel.
  *
  * Each map has one writer, see sluice/abi.h. Control thread.
  */
@@ -58,12 +57,12 @@ struct sluice_bpf;
 struct xdp_program;
 
 struct sl_xdp_options {
-	uint32_t worker_cnt;        /* 1 .. SL_MAX_WORKERS */
-	uint32_t service_cnt;       /* 0 (as 1) .. SL_MAX_SERVICES */
-	uint32_t service_least;     /* minimum of an adopted program; 0: service_cnt */
-	bool generic;               /* do not try native mode */
-	bool no_dispatcher;         /* single program even if the kernel has the dispatcher */
-	const struct sl_xdp *share; /* use the sl_svc_* maps of this one, for a further interface */
+	uint32_t worker_cnt;    /* 1 .. SL_MAX_WORKERS */
+	uint32_t service_cnt;   /* 0: 1; at most SL_MAX_SERVICES */
+	uint32_t service_least; /* of an adopted program; 0: service_cnt */
+	bool generic;           /* no native mode */
+	bool no_dispatcher;
+	const struct sl_xdp *share; /* use the sl_svc_* maps of this one */
 	const char *pin_root;       /* NULL: SL_PIN_ROOT; "": no pins */
 };
 
@@ -73,10 +72,10 @@ struct sl_xdp {
 	enum sl_xdp_attach attach;
 	bool generic;
 	uint32_t prog_id;
-	uint32_t attached_id; /* program on the interface: this one, or the dispatcher */
-	uint32_t worker_cnt;  /* of the maps; an adopted program may have more than requested */
-	uint32_t service_cnt; /* stride for sl_hist_index() and sl_live_index() */
-	char mode[128];       /* text: "native, single program (no dispatcher: ...)" */
+	uint32_t attached_id; /* on the interface: this one, or the dispatcher */
+	uint32_t worker_cnt;  /* may exceed the request if adopted */
+	uint32_t service_cnt; /* stride of sl_hist_index() and sl_live_index() */
+	char mode[128];       /* "native, single program (no dispatcher: ...)" */
 	char pin_dir[128];    /* "": no pins */
 
 	int map_fd[SL_MAP_CNT];
@@ -98,8 +97,8 @@ int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_option
 		struct sl_err *err);
 
 /*
- * Returns 0, or -ENOENT and one line in why if the program is no longer on the interface, which only
- * another process can have caused. An error of the query counts as 0.
+ * Returns 0, or -ENOENT and a line in why if another process has removed the program. An error of
+ * the query counts as 0.
  */
 int sl_xdp_status(const struct sl_xdp *x, struct sl_err *why);
 
@@ -112,7 +111,7 @@ void sl_xdp_close(struct sl_xdp *x);
  */
 void sl_xdp_sweep_pins(const char *root);
 
-/* Directs packets for `key` to the sockets. Replaces an entry of the same key. */
+/* Directs packets for `key` to the sockets; replaces its entry. */
 int sl_xdp_listen(const struct sl_xdp *x, const struct sl_listener_key *key,
 		  const struct sl_listener *l);
 int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key);
@@ -126,17 +125,14 @@ struct sl_xdp_listener {
  * sorted by sl_xdp_compare_listeners, each key once. Returns 0 or -errno; -E2BIG: the map is full.
  */
 int sl_xdp_set_listeners(const struct sl_xdp *x, const struct sl_xdp_listener *list, uint32_t cnt);
-/* For qsort and bsearch: compares keys. */
+/* Compares for qsort and bsearch. */
 int sl_xdp_compare_listeners(const void *a, const void *b);
 
-/*
- * Directs packets of a queue (below SL_MAX_QUEUES) to this socket of this worker; for
- * sl_xsk_open().
- */
+/* Directs packets of a queue (below SL_MAX_QUEUES) to this socket of this worker. */
 int sl_xdp_set_socket(const struct sl_xdp *x, uint16_t queue, uint32_t worker, int xsk_fd);
 void sl_xdp_clear_socket(const struct sl_xdp *x, uint16_t queue);
 
-/* Counts packets per verdict since the program was loaded, over all CPUs. Returns 0 or -errno. */
+/* Counts packets per verdict since the load, over all CPUs. Returns 0 or -errno. */
 int sl_xdp_verdicts(const struct sl_xdp *x, uint64_t out[SL_RX_VERDICT_CNT]);
 
 static inline struct sl_svc_hist *sl_xdp_hist(const struct sl_xdp *x, uint32_t worker,
