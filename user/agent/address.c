@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of servers. A host name is resolved before the server is used, then every 30 s and at
- * each reload. The interval is fixed, because the resolver does not report a lifetime. A server
- * without an address is down.
+ * Addresses of servers. A host name is resolved before its server is used, then every 30 s and at
+ * each reload: the resolver reports no lifetime. A server without an address is down.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -100,7 +99,7 @@ static void next_address(struct agent_server *s)
 	agent_server_moved(s);
 }
 
-/* Takes the result of a look-up. The next one has jitter, so that look-ups spread. */
+/* Takes the result of a look-up. Jitter spreads the look-ups. */
 static void take_address(struct agent_server *s)
 {
 	struct agent *a = s->a;

@@ -16,10 +16,10 @@
 
 enum {
 	EVENTS_MAX = 256,
-	TIMERS_MAX = 1024, /* per turn */
-	POLLS_MAX = 8,     /* batches of a server per turn */
-	PUMPS_MAX = 4,     /* rounds of assigning calls per turn */
-	SPARE_FDS = 256,   /* or a quarter, if that is less */
+	TIMERS_MAX = 1024,
+	POLLS_MAX = 8,
+	PUMPS_MAX = 4,
+	SPARE_FDS = 256, /* or a quarter, if that is less */
 };
 #define TICK_NS  (SL_NS_PER_MS / 4)
 #define SLEEP_NS (SL_NS_PER_SEC / 2) /* longest sleep: the SDK must notice silent gateways */
@@ -42,10 +42,7 @@ static struct agent_server *next_server(const struct agent *a, const struct sl_l
 	for (struct agent_server *s = next_server((a), &(a)->servers); s;                          \
 	     s = next_server((a), &(s)->link))
 
-/*
- * Looks at the least recently used connection of each server. A connection with a call has no
- * timer.
- */
+/* A connection with a call has no timer, so idle ones are found by theirs. */
 bool agent_close_idle(struct agent *a)
 {
 	for_each_server(a, s)
@@ -80,7 +77,7 @@ static void on_timer(void *arg, struct sl_timer *t)
 	}
 }
 
-/* Returns a server's own part of the descriptors: half of all is divided, the rest is shared. */
+/* Half of the descriptors is divided between servers, the rest is shared. */
 static int part_of_server(const struct agent *a)
 {
 	int n = 0;
@@ -102,7 +99,7 @@ int agent_fds_of(const struct agent_server *server)
 	return (int)server->conn_cnt < part ? a->fd_max : left;
 }
 
-/* Returns the streams that one address may have: half of the possible connections. */
+/* Half of the possible connections. */
 static uint32_t streams_of_address(const struct agent_server *s)
 {
 	int most = s->a->fd_max / 2 + part_of_server(s->a);
@@ -122,7 +119,7 @@ struct agent_shares agent_server_shares(const struct agent_server *s)
 	};
 }
 
-/* Returns the limit of descriptors, raised to the hard limit. Inside a sandbox it is fixed. */
+/* Raises the limit to the hard limit. Inside a sandbox it is fixed. */
 static int most_fds(void)
 {
 	struct rlimit files;
@@ -224,13 +221,12 @@ void sl_agent_look_up(struct agent *a)
 	for_each_server(a, s) agent_address_look_up(s);
 }
 
-/* Does nothing: each turn polls the SDK anyway. */
+/* Each turn polls the SDK anyway. */
 static void on_backend(struct agent_watch *w, uint32_t events)
 {
 	(void)w, (void)events;
 }
 
-/* Returns true if a removed server with this endpoint still has requests. */
 static bool is_draining(struct agent *a, const char *listen)
 {
 	for_each_server(a, s)
@@ -319,8 +315,8 @@ static void sleep_and_take(struct agent *a, bool more)
 }
 
 /*
- * Assigns waiting calls to connections and writes. Writing can end calls, which frees places, and
- * lost calls wait again. Returns true if calls still wait, so the loop must not sleep.
+ * Writing can end calls, which frees places, and lost calls wait again. Returns true if calls still
+ * wait, so the loop must not sleep.
  */
 static bool send_calls(struct agent *a)
 {
@@ -337,7 +333,7 @@ static bool send_calls(struct agent *a)
 static void run_turn(struct agent *a)
 {
 	struct sl_list *at, *next;
-	bool more = false; /* more requests are ready */
+	bool more = false;
 
 	for_each_server(a, s)
 	{

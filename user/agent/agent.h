@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent makes unmodified servers backends of a gateway. One thread runs one loop over all
- * servers, their connections and the gateways' channels. README.md describes the path of a request
- * and the guarantees.
+ * The agent makes unmodified servers backends of a gateway (README.md). One thread runs the loop of
+ * all servers, connections and channels.
  */
 #ifndef SL_AGENT_AGENT_H
 #define SL_AGENT_AGENT_H
@@ -15,20 +14,20 @@
 struct agent;
 
 struct sl_agent_options {
-	const char *listen;   /* endpoints for gateways, as in sl_backend_open() */
-	const char *to;       /* URL of the server, see config/server.h */
-	const char *name;     /* name in the log; NULL: `to` */
-	const char *host;     /* Host of all requests; NULL: as the client sent */
+	const char *listen;   /* as in sl_backend_open() */
+	const char *to;       /* URL, see config/server.h */
+	const char *name;     /* in the log; NULL: `to` */
+	const char *host;     /* Host of all requests; NULL: the client's */
 	const char *key_file; /* NULL: shm only */
 	uint32_t concurrency; /* requests at a time; 0: learnt */
-	uint32_t number;      /* of this agent, in the shared status */
+	uint32_t number;      /* this agent, in the shared status */
 };
 
-/* Creates an agent. Returns NULL and one line in err on failure. */
+/* Returns NULL and one line in err on failure. */
 struct agent *sl_agent_open(struct sl_err *err);
 /*
- * Adds a server; copies the texts. Returns 0, or -1 and one line in err. If the endpoint belongs to
- * a removed server that still has requests, that server stays instead.
+ * Adds a server; copies the texts. Returns 0, or -1 and one line in err. A removed server of the
+ * same endpoint that still has requests stays instead.
  */
 int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_err *err);
 /*
@@ -36,15 +35,15 @@ int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_
  * forbids new threads; otherwise sl_agent_run() does it. Returns 0 or -errno.
  */
 int sl_agent_start(struct agent *a);
-/* Starts a look-up of all server names. */
+/* Starts look-ups of all server names. */
 void sl_agent_look_up(struct agent *a);
-/* Removes the server of an endpoint: no more requests, freed when idle. */
+/* Removes the server of an endpoint; it is freed when idle. */
 void sl_agent_remove(struct agent *a, const char *listen);
 /* Calls fn from sl_agent_run() when fd is readable. Returns 0 or -errno. */
 int sl_agent_watch(struct agent *a, int fd, void (*fn)(void *arg), void *arg);
-/* Runs until sl_agent_stop(), then finishes open requests for at most 5 s. */
+/* Runs until sl_agent_stop(), then finishes open requests within 5 s. */
 void sl_agent_run(struct agent *a);
-/* Stops the loop; safe in a signal handler. A second call ends at once. */
+/* Safe in a signal handler. A second call ends at once. */
 void sl_agent_stop(struct agent *a);
 void sl_agent_close(struct agent *a);
 

@@ -11,12 +11,12 @@
 
 enum {
 	FRAME_MAX = 24,   /* "ffffffff\r\n" and "\r\n", or a gRPC prefix */
-	PIECE_MIN = 2000, /* with headers less than a block of 2 KiB; small parts share a piece */
+	PIECE_MIN = 2000, /* less than a block of 2 KiB with its headers */
 };
 
 struct agent_piece {
 	struct agent_piece *next;
-	uint32_t len, at; /* bytes; sent bytes */
+	uint32_t len, at;
 	uint32_t size;
 	uint8_t bytes[];
 };
@@ -26,7 +26,6 @@ static struct sl_capped_alloc *memory_of(const struct agent_call *call)
 	return &call->server->a->bodies;
 }
 
-/* Pauses or resumes the SDK's stream. */
 static void set_flow(struct agent_call *call)
 {
 	struct agent_body *b = &call->body;
@@ -96,7 +95,7 @@ void agent_body_stop(struct agent_call *call)
 	set_flow(call);
 }
 
-/* Returns a piece with room for `most` bytes: the last one or a new one. */
+/* Returns a piece with room for `most` bytes. */
 static struct agent_piece *add_piece(struct agent_call *call, size_t most)
 {
 	struct agent_body *b = &call->body;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The body of a streamed request: framed for the server and kept until the socket takes it.
+ * Body of a streamed request: framed for the server and kept until the socket takes it.
  *
- *    SDK: data, end --> add (frames) --> pieces --> peek, skip --> socket
- *         ^--- pause, resume ---------- kept
+ *   SDK: data, end --> add (frames) --> pieces --> peek, skip --> socket
+ *        ^--- pause, resume ---------- kept
  *
  * The SDK is paused at AGENT_BODY_HIGH kept bytes. The gateway may still send its credit:
- * SL_RPC_PART_WINDOW, or SL_RPC_INITIAL_WINDOW for a few streams.
- *
- * Sent pieces stay for another try until the reply begins or AGENT_BODY_REPEAT bytes were added.
+ * SL_RPC_PART_WINDOW, or SL_RPC_INITIAL_WINDOW for a few streams. Sent pieces stay for another try
+ * until the reply begins or AGENT_BODY_REPEAT bytes were added.
  */
 #ifndef SL_AGENT_BODY_H
 #define SL_AGENT_BODY_H
@@ -25,32 +24,32 @@ struct iovec;
 enum { AGENT_BODY_HIGH = 16 << 10, AGENT_BODY_REPEAT = 16 << 10 };
 
 enum agent_framing {
-	AGENT_PLAIN,    /* unframed: known length, or HTTP/2 */
-	AGENT_CHUNKED,  /* RFC 9112 7.1 */
-	AGENT_MESSAGES, /* gRPC messages */
+	AGENT_PLAIN,   /* unframed: known length, or HTTP/2 */
+	AGENT_CHUNKED, /* RFC 9112 7.1 */
+	AGENT_MESSAGES,
 };
 
 struct agent_body {
 	struct agent_piece *first, **end;
 	struct agent_piece *out; /* first piece with unsent bytes, or NULL */
-	uint64_t left;           /* bytes still to come, or SL_LEN_UNKNOWN */
+	uint64_t left;           /* still to come, or SL_LEN_UNKNOWN */
 	uint32_t kept;           /* unsent bytes */
-	uint32_t total;          /* bytes added so far, up to AGENT_BODY_REPEAT */
+	uint32_t total;          /* added so far, up to AGENT_BODY_REPEAT */
 	uint8_t framing;         /* enum agent_framing */
 	bool on;                 /* the request comes in parts */
-	bool ended;              /* complete */
-	bool begun;              /* the connection has started to send it */
-	bool flows;              /* the SDK is not paused */
-	bool taken;              /* some bytes were sent */
-	bool once;               /* sent pieces were freed */
-	bool in_message;         /* a gRPC message is incomplete */
+	bool ended;
+	bool begun; /* the connection sends it */
+	bool flows; /* SDK not paused */
+	bool taken; /* some bytes were sent */
+	bool once;  /* sent pieces were freed */
+	bool in_message;
 };
 
-/* Initializes the body of a new call, with the SDK paused. */
+/* Initializes the body, with the SDK paused. */
 void agent_body_init(struct agent_call *call);
-/* Starts the body with a framing. `length`: announced bytes or SL_LEN_UNKNOWN. */
+/* Starts the body. `length`: announced bytes or SL_LEN_UNKNOWN. */
 void agent_body_begin(struct agent_call *call, enum agent_framing framing, uint64_t length);
-/* Frees sent pieces from now on: the request cannot be repeated. */
+/* Frees sent pieces from now on: no repetition. */
 void agent_body_once(struct agent_call *call);
 /* Rewinds the body for another connection. */
 void agent_body_stop(struct agent_call *call);
@@ -58,11 +57,10 @@ void agent_body_stop(struct agent_call *call);
 bool agent_body_add(struct agent_call *call, const void *bytes, size_t len, size_t left);
 /* Ends the body. Returns false if bytes are missing, or without memory. */
 bool agent_body_end(struct agent_call *call);
-/* Fills up to `max` iovecs with the next unsent bytes. Returns their number. */
+/* Fills up to `max` iovecs with unsent bytes. Returns their number. */
 unsigned agent_body_peek(const struct agent_call *call, struct iovec *to, unsigned max);
 /* Marks `len` bytes as sent. */
 void agent_body_skip(struct agent_call *call, size_t len);
-/* Frees all pieces. */
 void agent_body_drop(struct agent_call *call);
 
 #endif

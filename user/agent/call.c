@@ -18,7 +18,6 @@
 
 #define REST_NS (200 * SL_NS_PER_MS)
 
-/* The call is rq->own, so that SDK callbacks find it. */
 struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
 {
 	struct agent *a = s->a;
@@ -50,7 +49,6 @@ struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view
 	return call;
 }
 
-/* Counts a stream that has a connection but no place. */
 static void set_stream(struct agent_call *call, bool is)
 {
 	call->client->streams_cnt += is;
@@ -59,7 +57,6 @@ static void set_stream(struct agent_call *call, bool is)
 	call->streams = is;
 }
 
-/* Counts a call that the server works at. */
 static void count_call(struct agent_call *call)
 {
 	call->start_ns = call->server->a->now_ns;
@@ -82,7 +79,7 @@ static void uncount_call(struct agent_call *call)
 	call->counted = false;
 }
 
-/* Releases the place of a call that waits for its client. A fixed limit counts such calls, too. */
+/* Releases the place of a call that waits for its client. A fixed limit keeps counting it. */
 static void let_go(struct agent_call *call)
 {
 	if (call->server->limit.fixed)
@@ -153,8 +150,8 @@ void agent_call_data_end(struct agent_call *call)
 }
 
 /*
- * Delays the last try: connections of a dying process end one by one, so an immediate try could
- * meet another of them. Other tries need not wait.
+ * Delays the last try: connections of a dying process end one by one, and an immediate try could
+ * meet another of them.
  */
 static void pause_reconnect(struct agent_call *call)
 {
@@ -250,7 +247,7 @@ bool agent_call_send_continue(struct agent_call *call)
 	return false;
 }
 
-/* Interim replies are hints: too many or too large ones, or without memory, are dropped. */
+/* Interim replies are hints, which may be dropped. */
 void agent_call_interim(const struct agent_call *call, uint16_t status,
 			const struct agent_reply_fields *fields)
 {
@@ -270,11 +267,11 @@ bool agent_call_reply(struct agent_call *call, const struct sl_reply_args *args)
 		rq->own = NULL;
 	rc = sl_reply(rq, args);
 	if (rc == -EAGAIN) {
-		let_go(call); /* waits for the client */
+		let_go(call);
 		return false;
 	}
 	call->begun = true;
-	if (rc == -EMSGSIZE) { /* fields are too large */
+	if (rc == -EMSGSIZE) {
 		rq->own = NULL;
 		(void)sl_reply_error(rq, SL_RPC_INTERNAL);
 	}

@@ -19,16 +19,16 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/supervise.h"
 
-enum { RETRY_MS = 200 }; /* before another try to serve a server */
+enum { RETRY_MS = 200 };
 
 struct child_lists {
 	struct agent *agent;
 	int fd;
-	uint32_t number; /* of the agent */
+	uint32_t number;
 	struct agent_list_line *now;
 	uint32_t cnt;
-	char *text; /* memory of `now` */
-	int timer;  /* timerfd for failed lines */
+	char *text;
+	int timer;
 	bool told;
 };
 
@@ -44,7 +44,7 @@ static struct agent_list_line *find_line(struct agent_list_line *list, uint32_t 
 
 /*
  * Serves new lines. A failed line is tried again: the former agent may still hold the endpoint, or
- * the folder may be missing for a moment.
+ * the folder may be missing.
  */
 static void serve_lines(struct child_lists *l)
 {
@@ -83,7 +83,7 @@ static void on_retry(void *arg)
 		serve_lines(l);
 }
 
-/* Replaces the list: servers that are not in it are removed. */
+/* Servers that are not in the list are removed. */
 static void apply_list(struct child_lists *l, struct agent_list_line *next, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < l->cnt; i++) {
@@ -107,7 +107,7 @@ static void on_list(void *arg)
 	if (n <= 0) {
 		free(text);
 		free(next);
-		if (n == 0) /* the zygote has ended */
+		if (n == 0)
 			sl_agent_stop(l->agent);
 		return;
 	}

@@ -12,11 +12,11 @@ struct agent_child_options {
 	const struct sl_config *cfg;
 	const char *folder; /* folder of its sockets */
 	uint32_t number;
-	int fd; /* socket for lists of servers (list.h); end of file stops the agent */
+	int fd; /* receives lists (list.h); its end stops the agent */
 	pid_t zygote;
 };
 
-/* Serves the servers of the last list, in its own sandbox. Ends with the zygote. */
+/* Serves the last list in its own sandbox. Ends with the zygote. */
 _Noreturn void agent_child_run(const struct agent_child_options *o);
 
 #endif

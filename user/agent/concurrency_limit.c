@@ -29,10 +29,9 @@ void agent_concurrency_limit_sample(struct agent_concurrency_limit *l, uint64_t 
 		l->left--;
 	if (l->left)
 		return;
-	/* The window ends. */
 	if (l->long_ns == 0)
 		l->long_ns = l->short_ns;
-	/* Rises slowly, so that queueing is not learnt as normal; falls at once. */
+	/* Rises slowly, so that queueing is not learnt as normal. */
 	if (l->short_ns < l->long_ns)
 		l->long_ns = (l->long_ns + l->short_ns) / 2;
 	else

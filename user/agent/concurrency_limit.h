@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Concurrency limit of a server: fixed, or learnt from its latency (Gradient2 of Netflix's
- * concurrency-limits; README.md has the formula). No clock, no I/O.
+ * Concurrency limit of a server: fixed, or learnt from latency (Gradient2 of Netflix's
+ * concurrency-limits; formula in README.md). No clock, no I/O.
  */
 #ifndef SL_AGENT_CONCURRENCY_LIMIT_H
 #define SL_AGENT_CONCURRENCY_LIMIT_H
@@ -18,8 +18,8 @@ struct agent_concurrency_limit {
 	double limit;
 	double long_ns, short_ns; /* smoothed latency, and latency of this window */
 	uint32_t fixed;           /* 0: learnt */
-	uint32_t left;            /* samples left in this window */
-	uint32_t most;            /* largest concurrency in this window */
+	uint32_t left;            /* samples */
+	uint32_t most;            /* concurrency */
 };
 
 void agent_concurrency_limit_init(struct agent_concurrency_limit *l, uint32_t fixed);

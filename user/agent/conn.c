@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets to servers: connect, events, close. h1.c and h2.c have the protocols. */
+/* Sockets to servers: connect, events, close. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,7 +20,7 @@ void agent_conn_wait_for(struct agent_conn *c, uint32_t events)
 
 	if (events == c->events || c->state == AGENT_DEAD)
 		return;
-	/* A socket without events is removed: epoll would report its errors again and again. */
+	/* Without events epoll would still report errors of the socket, again and again. */
 	(void)epoll_ctl(c->server->a->epoll_fd, op, c->fd, &ev);
 	c->events = events;
 }
@@ -135,7 +135,7 @@ static int open_socket(const struct agent_server *s)
 	return -1;
 }
 
-/* Opens a socket, after closing an idle connection if necessary. */
+/* Closes an idle connection if necessary. */
 static int take_socket(struct agent_server *s)
 {
 	int fd = open_socket(s);
@@ -161,7 +161,7 @@ bool agent_conn_open(struct agent_server *s)
 	if (rc && rc != EINPROGRESS) {
 		free(c);
 		close(fd);
-		if (rc == EADDRNOTAVAIL) /* no local port is left */
+		if (rc == EADDRNOTAVAIL)
 			agent_server_short(s, strerror(rc));
 		else if (rc == EAGAIN && s->conn_cnt) /* the backlog of a Unix socket is full */
 			agent_server_retry(s);

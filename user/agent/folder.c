@@ -20,7 +20,6 @@
 enum { FOLDER_TRIES = 100, SWEEP_TRIES = 200, SWEEP_MS = 10, PARTS_MAX = 64 };
 static const char folder_prefix[] = "agents-";
 
-/* Returns a descriptor that holds the folder's lock, or -1 and errno. */
 static int lock_folder(const char *folder)
 {
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), saved;
@@ -58,7 +57,7 @@ void sl_agent_folder_restore(struct sl_agent_folder *f)
 
 	if (fstat(f->lock, &st) != 0 || st.st_nlink > 0)
 		return;
-	/* Restores mode and owner of both: other accounts may depend on them. */
+	/* Other accounts may depend on mode and owner. */
 	if (mkdir(SL_RUN_DIR, f->run.st_mode & 07777) == 0 &&
 	    chown(SL_RUN_DIR, f->run.st_uid, f->run.st_gid) != 0)
 		sl_log_err("%s: %s", SL_RUN_DIR, strerror(errno));
@@ -127,7 +126,6 @@ void sl_agent_folder_sweep(void)
 		closedir(run);
 }
 
-/* Returns a hash of the contents of the resolver's files. */
 static uint64_t hash_resolver(void)
 {
 	uint64_t hash = SL_FNV64;

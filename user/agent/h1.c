@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 towards a server: one call at a time on a connection.
+ * HTTP/1.1 towards a server: one call at a time on a connection. Replies are read into rx:
  *
- *   start -> h1_send.c ................. the request
- *   readable -> parse_input -> finish_reply ... the reply, read into rx:
- *
- *        | head | body so far, in one piece | not parsed yet | free |
- *        0      body_at                     raw              end
+ *       | head | body so far, in one piece | not parsed yet | free |
+ *       0      body_at                     raw              end
  *
  * A reply that fits into AGENT_H1_RX_MAX goes on whole. Other replies go in parts, one when the
  * server pauses or rx is full. Without room at the gateway nothing is read, so TCP stops the
@@ -24,7 +21,7 @@
 
 enum {
 	RX_LOW = 4 << 10,
-	READS_MAX = 16, /* reads per event of a connection */
+	READS_MAX = 16,
 };
 #define IDLE_NS (50 * SL_NS_PER_SEC)
 
@@ -50,8 +47,8 @@ static const struct sl_reply_args no_grpc = {
 };
 
 /*
- * Returns true if an idle connection has received bytes or was closed. Such bytes are no reply to
- * the next request.
+ * Returns true if an idle connection has bytes or was closed. Such bytes are no reply to the next
+ * request.
  */
 static bool is_stale(const struct agent_h1_conn *h)
 {
@@ -99,7 +96,7 @@ static void h1_start(struct agent_conn *c, struct agent_call *call)
 	agent_h1_send(h);
 }
 
-/* Resizes rx; nothing may point into it. Returns false, unchanged, without memory. */
+/* Nothing may point into rx. Returns false, unchanged, without memory. */
 static bool resize_rx(struct agent_h1_conn *h, uint32_t size)
 {
 	uint8_t *rx = h->rx_size == size ? h->rx : realloc(h->rx, size);
@@ -111,8 +108,6 @@ static bool resize_rx(struct agent_h1_conn *h, uint32_t size)
 	return true;
 }
 
-/* --- the end of a call --- */
-
 static void go_idle(struct agent_h1_conn *h)
 {
 	h->body_at = h->body_len = h->raw = h->end = 0;
@@ -123,7 +118,6 @@ static void go_idle(struct agent_h1_conn *h)
 	agent_conn_room(&h->c);
 }
 
-/* Ends a call whose reply is malformed. */
 static void fail_malformed(struct agent_h1_conn *h, const char *why)
 {
 	struct agent_call *call = h->call;
@@ -135,7 +129,6 @@ static void fail_malformed(struct agent_h1_conn *h, const char *why)
 	agent_conn_close(&h->c, why);
 }
 
-/* Returns the received part of the reply. */
 static struct sl_reply_args current_part(const struct agent_h1_conn *h, bool more)
 {
 	const struct agent_h1_reply *r = &h->reply;
@@ -156,9 +149,7 @@ static struct sl_reply_args current_part(const struct agent_h1_conn *h, bool mor
 	return a;
 }
 
-/*
- * Ends a complete reply. Bytes behind it close the connection: they would look like the next reply.
- */
+/* Bytes behind the reply close the connection: they would look like the next reply. */
 static void finish_reply(struct agent_h1_conn *h)
 {
 	struct sl_reply_args args = current_part(h, false);
@@ -174,15 +165,13 @@ static void finish_reply(struct agent_h1_conn *h)
 		agent_conn_close(&h->c, "not kept");
 }
 
-/* --- the reply --- */
-
 enum agent_h1_step {
 	STEP_MORE,
 	STEP_ON,
 	STEP_OVER
 }; /* more bytes are needed; continue; the call is over */
 
-/* Checks a 101 reply against the request. Returns NULL or the mistake. */
+/* Returns NULL or the mistake of a 101 reply. */
 static const char *check_upgrade(const struct agent_h1_conn *h)
 {
 	const struct agent_fields *f = &h->reply.fields;
@@ -206,13 +195,12 @@ static const char *check_upgrade(const struct agent_h1_conn *h)
 	return keyed ? NULL : "a wrong Sec-WebSocket-Accept";
 }
 
-/* Switches to opaque bytes in both directions. */
 static void go_opaque(struct agent_h1_conn *h)
 {
 	struct agent_reply_fields *f = &h->fields;
 	unsigned n = 0;
 
-	/* Sec-WebSocket-Accept answers the agent's key: not passed on. */
+	/* Sec-WebSocket-Accept answers the agent's key. */
 	for (unsigned i = 0; i < f->cnt; i++) {
 		if (!h->accept[0] || strcmp(f->at[i].name, "sec-websocket-accept") != 0)
 			f->at[n++] = f->at[i];
@@ -223,7 +211,6 @@ static void go_opaque(struct agent_h1_conn *h)
 	agent_body_begin(h->call, AGENT_PLAIN, SL_LEN_UNKNOWN);
 }
 
-/* Keeps the reason phrase, unless it is the standard one or too long. */
 static void keep_reason(struct agent_h1_conn *h)
 {
 	struct sl_span reason = h->reply.reason;
@@ -241,7 +228,7 @@ static ssize_t parse_head(struct agent_h1_conn *h)
 	return agent_h1_head(sl_span_of(h->rx + h->raw, h->end - h->raw), h->to_head, &h->reply);
 }
 
-/* Returns true if the reply is collected before it is passed on; reserves the room. */
+/* Returns true if the reply is collected first; reserves the room. */
 static bool goes_whole(struct agent_h1_conn *h, ssize_t head_len)
 {
 	uint64_t end = h->raw + (uint64_t)head_len + h->reply.length;
@@ -304,7 +291,6 @@ static enum agent_h1_step read_head(struct agent_h1_conn *h)
 	return STEP_ON;
 }
 
-/* Moves the next n bytes to the body. */
 static void take_body(struct agent_h1_conn *h, uint32_t n)
 {
 	if (h->body_at + h->body_len != h->raw)
@@ -375,7 +361,7 @@ static enum agent_h1_step read_trailers(struct agent_h1_conn *h)
 	return STEP_OVER;
 }
 
-/* Parses the received bytes. Returns false if the call is over. */
+/* Returns false if the call is over. */
 static bool parse_input(struct agent_h1_conn *h)
 {
 	enum agent_h1_step step = STEP_ON;
@@ -391,9 +377,7 @@ static bool parse_input(struct agent_h1_conn *h)
 	return step != STEP_OVER;
 }
 
-/*
- * Passes on a part, if there is one. Returns false if the gateway has no room or the call is over.
- */
+/* Returns false if the gateway has no room or the call is over. */
 static bool send_part(struct agent_h1_conn *h)
 {
 	struct sl_reply_args args;
@@ -406,7 +390,7 @@ static bool send_part(struct agent_h1_conn *h)
 		agent_h1_wait(h);
 		return false;
 	}
-	if (h->c.state == AGENT_DEAD) /* the client has gone */
+	if (h->c.state == AGENT_DEAD)
 		return false;
 	h->fields.cnt = 0;
 	h->body_at = h->raw;
@@ -414,7 +398,7 @@ static bool send_part(struct agent_h1_conn *h)
 	return true;
 }
 
-/* Makes room at the end of rx. Returns false if the gateway has no room or the call is over. */
+/* Returns false as send_part(). */
 static bool make_room(struct agent_h1_conn *h)
 {
 	if (h->rx_size - h->end >= RX_LOW || (h->state > H1_HEAD && h->whole))
@@ -472,7 +456,7 @@ static void h1_readable(struct agent_conn *c)
 		}
 		h->call->answered = true;
 		h->end += (uint32_t)n;
-		if (!parse_input(h) || (size_t)n < room) /* the socket is empty */
+		if (!parse_input(h) || (size_t)n < room)
 			break;
 	}
 	if (c->state == AGENT_UP && h->call && !h->blocked && !h->whole)

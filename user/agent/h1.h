@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/1.1 connection to a server. h1_send.c writes requests, h1.c reads replies. */
+/* HTTP/1.1 connection to a server: h1_send.c writes requests, h1.c reads replies. */
 #ifndef SL_AGENT_H1_H
 #define SL_AGENT_H1_H
 
@@ -27,37 +27,36 @@ struct agent_h1_conn {
 	struct agent_conn c;
 	struct agent_call *call; /* NULL: idle */
 	uint8_t state;
-	bool to_head;   /* the request method is HEAD */
-	bool sent;      /* the whole request was sent */
-	bool full;      /* the socket buffer is full */
-	bool used;      /* it has carried calls before */
+	bool to_head;
+	bool sent; /* the request, whole */
+	bool full;
+	bool used;      /* has carried calls before */
 	bool tx_failed; /* sending failed; a reply may still be there */
-	bool blocked;   /* the gateway has no room */
-	bool whole;     /* the reply is collected in rx and passed on at once */
-	bool closing;   /* upgraded, and the client has sent its last byte */
+	bool blocked;
+	bool whole;   /* rx collects the reply */
+	bool closing; /* upgraded; the client has sent its last byte */
 	uint8_t interim;
 	uint64_t left;                    /* H1_BODY: missing bytes */
-	struct sl_span upgrade;           /* requested protocols, in tx; or empty */
+	struct sl_span upgrade;           /* requested protocols, in tx */
 	char accept[AGENT_WS_ACCEPT + 1]; /* expected Sec-WebSocket-Accept, or "" */
 	struct sl_http1_chunked chunks;
 	uint32_t head_len, head_sent;
 	size_t body_sent;
 	uint32_t body_at, body_len, raw, end;
 	struct agent_h1_reply reply;
-	char reason[AGENT_REASON_MAX]; /* "": the standard phrase */
+	char reason[AGENT_REASON_MAX];
 	struct agent_reply_fields fields;
 	uint32_t rx_size, tx_size;
-	uint8_t *rx, *tx; /* tx: head_len */
+	uint8_t *rx, *tx;
 };
 
 /*
- * Writes the request head to tx and starts the body. Returns false if the head is too long or
+ * Writes the request head to tx and starts the body. Returns false if the head is too long, or
  * without memory.
  */
 bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq);
 /* Sends as much as the socket takes. */
 void agent_h1_send(struct agent_h1_conn *h);
-/* Sets the epoll events of the connection. */
 void agent_h1_wait(struct agent_h1_conn *h);
 
 #endif

@@ -5,7 +5,7 @@
 #include "front/http1/http1.h"
 #include "http/scan.h"
 
-/* Input: [p, end) of a text that begins at lo. */
+/* Input [p, end) of a text that begins at lo. */
 struct agent_head_cursor {
 	const uint8_t *lo, *p, *end;
 	const char *wrong;
@@ -34,7 +34,7 @@ static enum agent_head_step take_crlf(struct agent_head_cursor *c)
 	return STEP_OK;
 }
 
-/* Parses the status line. In the pattern 'v' is the minor version, 's' a digit of the status. */
+/* In the pattern 'v' is the minor version, 's' a digit of the status. */
 static enum agent_head_step status_line(struct agent_head_cursor *c, struct agent_h1_reply *out)
 {
 	static const char form[] = "HTTP/1.v sss";
@@ -125,8 +125,6 @@ ssize_t agent_h1_fields(struct sl_span in, struct agent_fields *out, const char 
 	return head_result(&c, step, wrong);
 }
 
-/* --- what the fields say --- */
-
 enum { SEEN_LENGTH = 1 << 0, SEEN_CODING = 1 << 1, SEEN_CLOSE = 1 << 2, SEEN_KEEP = 1 << 3 };
 
 /* RFC 9112 6.3: repeated equal lengths count as one. */
@@ -147,7 +145,7 @@ static const char *take_length(struct sl_span list, struct agent_h1_reply *out, 
 	return NULL;
 }
 
-/* Evaluates a framing field. Returns NULL or the mistake. The only coding is "chunked", once. */
+/* Returns NULL or the mistake. The only coding is "chunked", once. */
 static const char *look_at(const struct sl_header *h, struct agent_h1_reply *out, unsigned *seen)
 {
 	struct sl_span options = h->value, e;

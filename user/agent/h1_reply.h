@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict parser of HTTP/1.x replies (RFC 9112), pure functions.
- *
- *    head      agent_h1_head()     bytes -> status, fields, and how the body is framed
- *    chunks    sl_http1_chunked_next() of the front, with `stops` set
- *    trailers  agent_h1_fields()   the lines behind the last chunk
- *
- * Fields are views of the input. Input that two recipients could read differently is refused
- * (response splitting). Unusual but unambiguous input passes: no reason phrase, empty values.
+ * Strict parser of HTTP/1.x replies (RFC 9112), pure functions. sl_http1_chunked_next() reads
+ * chunks. Fields are views of the input. Input that two recipients could read differently is
+ * refused (response splitting). Unusual but unambiguous input passes: no reason phrase, empty
+ * values.
  */
 #ifndef SL_AGENT_H1_REPLY_H
 #define SL_AGENT_H1_REPLY_H
@@ -16,8 +12,8 @@
 #include "front/front.h"
 
 enum {
-	AGENT_HEAD_MAX = 64 << 10, /* bytes of a head or of trailers */
-	AGENT_FIELDS_MAX = 288,    /* including hop-by-hop fields */
+	AGENT_HEAD_MAX = 64 << 10, /* bytes */
+	AGENT_FIELDS_MAX = 288,
 };
 
 struct agent_fields {
@@ -30,18 +26,18 @@ enum agent_delimiter { AGENT_NO_BODY, AGENT_LENGTH, AGENT_CHUNKS, AGENT_UNTIL_CL
 
 struct agent_h1_reply {
 	uint16_t status;
-	uint8_t minor;         /* of HTTP/1.x */
-	uint8_t body;          /* enum agent_delimiter */
-	bool keep_alive;       /* the connection can be reused */
-	uint64_t length;       /* Content-Length, or SL_LEN_UNKNOWN */
-	struct sl_span reason; /* reason phrase; may be empty */
-	const char *wrong;     /* reason of a refusal */
+	uint8_t minor;
+	uint8_t body; /* enum agent_delimiter */
+	bool keep_alive;
+	uint64_t length; /* Content-Length, or SL_LEN_UNKNOWN */
+	struct sl_span reason;
+	const char *wrong; /* reason of a refusal */
 	struct agent_fields fields;
 };
 
 /*
- * Parses a reply head. `to_head`: the request was HEAD. Returns its length, 0 if it is incomplete,
- * or -1 with the reason in out->wrong.
+ * Parses a reply head. `to_head`: the request was HEAD. Returns its length, 0 if incomplete, or -1
+ * with the reason in out->wrong.
  */
 ssize_t agent_h1_head(struct sl_span in, bool to_head, struct agent_h1_reply *out);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends requests over HTTP/1.1: the head, then the body. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -8,7 +7,7 @@
 #include "agent/h1.h"
 #include "base/num.h"
 
-enum { PIECES_MAX = 32 }; /* pieces of a streamed body in one system call */
+enum { PIECES_MAX = 32 };
 
 struct agent_h1_out {
 	uint8_t *p, *end;
@@ -27,7 +26,7 @@ static void put_span(struct agent_h1_out *o, struct sl_span s)
 }
 #define PUT(o, lit) put_span((o), sl_span_str(lit))
 
-/* Returns true for methods whose requests need no Content-Length without a body (RFC 9110 8.6). */
+/* Methods without Content-Length if there is no body (RFC 9110 8.6). */
 static bool needs_no_length(struct sl_span method)
 {
 	static const struct sl_span none[] = {SL_SPAN_LIT("GET"), SL_SPAN_LIT("HEAD"),
@@ -43,8 +42,8 @@ static bool needs_no_length(struct sl_span method)
 
 /*
  * Writes Upgrade and Connection (RFC 9110 7.8). A client of HTTP/2 has no Sec-WebSocket-Key (RFC
- * 8441 5), so the agent makes one. A handshake of HTTP/1.1 passes unchanged, even without a key.
- * Returns false if no key can be made.
+ * 8441 5), so the agent makes one. Other handshakes pass unchanged. Returns false if no key can be
+ * made.
  */
 static bool put_upgrade(struct agent_h1_out *o, struct agent_h1_conn *h,
 			const struct agent_request *rq)
@@ -68,7 +67,6 @@ static bool put_upgrade(struct agent_h1_out *o, struct agent_h1_conn *h,
 	return true;
 }
 
-/* Writes Content-Length or Transfer-Encoding and starts the body. */
 static void put_framing(struct agent_h1_out *o, struct agent_call *call, bool may_be_none)
 {
 	const struct sl_request_view *rq = call->rq;
@@ -89,7 +87,7 @@ static void put_framing(struct agent_h1_out *o, struct agent_call *call, bool ma
 				 length);
 }
 
-/* Copies the head into a buffer of about its size, which later heads of similar size reuse. */
+/* The buffer is reused by later heads of similar size. */
 static bool keep_head(struct agent_h1_conn *h, const uint8_t *head, size_t len)
 {
 	uint32_t size = ((uint32_t)len + 1023) & ~UINT32_C(1023);
@@ -108,7 +106,7 @@ static bool keep_head(struct agent_h1_conn *h, const uint8_t *head, size_t len)
 
 bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq)
 {
-	static uint8_t head[AGENT_H1_TX]; /* the agent is one thread */
+	static uint8_t head[AGENT_H1_TX];
 	struct agent_h1_out o = {.p = head, .end = head + sizeof(head)};
 	const struct agent_call *call = h->call;
 
@@ -139,7 +137,6 @@ bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq)
 	return !o.full && keep_head(h, head, (size_t)(o.p - head));
 }
 
-/* Collects the unsent bytes that are available. */
 static unsigned gather_iov(const struct agent_h1_conn *h, struct iovec iov[1 + PIECES_MAX])
 {
 	const struct sl_request_view *rq = h->call->rq;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/2 and gRPC without TLS towards a server: many calls on a connection, framed by nghttp2.
- * Callbacks of nghttp2 only store data in streams; streams are settled after each read.
+ * HTTP/2 and gRPC without TLS towards a server, framed by nghttp2. Its callbacks only store data in
+ * streams, which are settled after each read:
  *
  *   start -> submit ......... out -> the server's socket, at the end of a turn
  *   readable -> nghttp2 -> on_header, on_data: agent_h2_stream -> settle -> parts of the reply
@@ -26,7 +26,7 @@
 
 enum {
 	CONN_WINDOW = 16 << 20,
-	STREAMS_MAX = 1000, /* per connection, unless the server allows fewer */
+	STREAMS_MAX = 1000, /* unless the server allows fewer */
 	FIELDS_MAX = AGENT_REQUEST_FIELDS + 8,
 	TIMEOUT_LEN = 16,
 };
@@ -57,9 +57,7 @@ void agent_h2_stream_free(struct agent_h2_stream *s)
 		agent_timer_set(h->c.server->a, &h->c.timer, h->c.server->a->now_ns + IDLE_NS);
 }
 
-/* --- bytes out --- */
-
-/* Settles each touched stream. Returns true if there were any: frames may be due. */
+/* Returns true if there were touched streams: frames may be due. */
 static bool settle_touched(struct agent_h2_conn *h)
 {
 	struct agent_h2_stream *s;
@@ -74,7 +72,7 @@ static bool settle_touched(struct agent_h2_conn *h)
 	return any;
 }
 
-/* Asserts that each ended stream is settled: its call has ended or waits for its client. */
+/* Each ended stream's call has ended or waits for its client. */
 static void check_settled(const struct agent_h2_conn *h)
 {
 #ifdef SL_DEBUG
@@ -87,7 +85,7 @@ static void check_settled(const struct agent_h2_conn *h)
 	SL_CHECK(sl_list_empty(&h->touched));
 }
 
-/* Writes frames of nghttp2 until the socket is full. Returns false if the connection was closed. */
+/* Returns false if the connection was closed. */
 static bool write_frames(struct agent_h2_conn *h)
 {
 	struct agent_conn *c = &h->c;
@@ -119,8 +117,8 @@ static bool write_frames(struct agent_h2_conn *h)
 }
 
 /*
- * Writes pending frames. nghttp2 closes a stream while it writes its RST_STREAM (RFC 9113 8.1.1),
- * so streams are settled here, too.
+ * nghttp2 closes a stream while it writes its RST_STREAM (RFC 9113 8.1.1), so streams are settled
+ * here, too.
  */
 static void h2_writable(struct agent_conn *c)
 {
@@ -138,9 +136,6 @@ static void h2_writable(struct agent_conn *c)
 		agent_conn_close(c, "the server ended the connection");
 }
 
-/* --- the request --- */
-
-/* Reads available bytes of a streamed body. */
 static ssize_t read_body(struct agent_call *call, uint8_t *buf, size_t cap, uint32_t *flags)
 {
 	struct iovec piece;
@@ -159,12 +154,12 @@ static ssize_t read_body(struct agent_call *call, uint8_t *buf, size_t cap, uint
 	return (ssize_t)n;
 }
 
-/* Submits trailers. Returns true if there are any; they end the stream. */
+/* Returns true if there are trailers, which end the stream. */
 static bool submit_trailers(struct agent_h2_stream *s)
 {
 	const struct sl_request_view *rq = s->call->rq;
 	struct sl_span rest = rq ? sl_span_of(rq->trailers, rq->trailers_len) : sl_span_of(NULL, 0);
-	static nghttp2_nv nv[AGENT_REQUEST_FIELDS]; /* the agent is one thread */
+	static nghttp2_nv nv[AGENT_REQUEST_FIELDS];
 	struct sl_header h;
 	size_t cnt = 0;
 
@@ -224,7 +219,7 @@ static void add_field(struct agent_h2_head *h, struct sl_span name, struct sl_sp
 }
 #define ADD(h, lit, value) add_field((h), sl_span_str(lit), (value))
 
-/* Formats grpc-timeout: at most eight digits, in the finest unit that fits. */
+/* At most eight digits, in the finest unit that fits. */
 static int format_timeout(char *to, size_t size, uint64_t us)
 {
 	static const struct {
@@ -239,7 +234,7 @@ static int format_timeout(char *to, size_t size, uint64_t us)
 	return snprintf(to, size, "%" PRIu64 "%c", us, units[i].name);
 }
 
-/* Writes the request head. Returns false if the target is too long. */
+/* Returns false if the target is too long. */
 static bool make_head(struct agent_h2_head *h, const struct agent_request *made,
 		      const struct agent_call *call, uint64_t now_ns)
 {
@@ -314,10 +309,7 @@ static void submit_request(struct agent_h2_conn *h, struct agent_h2_stream *s,
 
 static void h2_readable(struct agent_conn *c);
 
-/*
- * Reads pending bytes of an idle connection, which may have a GOAWAY or its end. Returns false if
- * the connection takes no calls.
- */
+/* Reads what an idle connection has: a GOAWAY or its end. Returns false if it takes no calls. */
 static bool is_usable(struct agent_h2_conn *h)
 {
 	char byte;
@@ -378,8 +370,6 @@ static void h2_start(struct agent_conn *c, struct agent_call *call)
 		(void)sl_grpc_prefix(s->prefix, call->rq->body_len, call->rq->compressed);
 	submit_request(h, s, &head);
 }
-
-/* --- the connection --- */
 
 static void h2_readable(struct agent_conn *c)
 {

@@ -7,8 +7,7 @@
  *   head, <= 1 message, status OK ... one part, if all of it has come
  *   else ............................ head; each message, or pieces of it; status and trailers
  *
- * The parts do not depend on the boundaries of reads, except that a success within one read is one
- * part.
+ * Boundaries of reads change no part, except that a success within one read is one part.
  */
 #include <stdio.h>
 
@@ -31,7 +30,6 @@ void agent_h2_judge_head(struct agent_h2_stream *s, bool ends)
 	s->trailers_only = true;
 }
 
-/* Ends the call with the status of the head. */
 static void answer_foreign(struct agent_h2_stream *s)
 {
 	struct sl_reply_args a = {.grpc_status = (uint16_t)s->foreign, .no_message = true};
@@ -45,8 +43,8 @@ static void answer_foreign(struct agent_h2_stream *s)
 }
 
 /*
- * Finds the next message in rx. A message of more than half of rx is passed on in pieces, so that
- * the window never closes for it. Returns the bytes of rx, or 0.
+ * Finds the next message in rx. One of more than half of rx is passed on in pieces, so that the
+ * window never closes for it. Returns the bytes of rx, or 0.
  */
 static size_t find_piece(const struct agent_h2_stream *s, struct sl_reply_args *a)
 {
@@ -66,7 +64,7 @@ static size_t find_piece(const struct agent_h2_stream *s, struct sl_reply_args *
 	return prefix + a->body_len;
 }
 
-/* Returns true, and ends the stream, if a message prefix is invalid. */
+/* Ends the stream if a message prefix is invalid. */
 static bool is_refused(struct agent_h2_stream *s)
 {
 	struct sl_span in = agent_h2_rx(s);
@@ -83,14 +81,13 @@ static bool is_refused(struct agent_h2_stream *s)
 	return true;
 }
 
-/* Returns true if these n bytes are the last message of a success, which goes with the status. */
+/* The last message of a success goes with the status. */
 static bool is_last(const struct agent_h2_stream *s, size_t n, const struct sl_reply_args *a)
 {
 	return s->whole && s->grpc_status == SL_GRPC_OK && n == agent_h2_rx(s).len &&
 	       !s->message_left && !a->in_pieces;
 }
 
-/* Returns true if the whole reply fits into one part. */
 static bool is_one_part(const struct agent_h2_stream *s)
 {
 	struct sl_reply_args a;
@@ -114,7 +111,6 @@ static enum sl_grpc_status status_of_reset(uint32_t code)
 	}
 }
 
-/* Handles a stream that ended before its reply. */
 static void end_early(struct agent_h2_stream *s)
 {
 	struct sl_reply_args a = {.no_message = true};

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Replies over HTTP/2. Callbacks of nghttp2 store data in the stream; agent_h2_settle() passes it
- * on after each read.
- */
 #include "agent/h2.h"
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -21,16 +17,14 @@ static void mark_touched(struct agent_h2_stream *s)
 	sl_list_add_tail(&s->h->touched, &s->touched);
 }
 
-/* --- what comes: callbacks of nghttp2 --- */
-
 static struct agent_h2_stream *stream_of(nghttp2_session *session, int32_t id)
 {
 	return nghttp2_session_get_stream_user_data(session, id);
 }
 
 /*
- * nghttp2 reports no frame that it refuses; it resets the stream later. More frames may follow in
- * the same read, also RST_STREAM: the reply stays malformed.
+ * nghttp2 does not report a frame that it refuses; it resets the stream later. More frames may
+ * follow in the same read: the reply stays malformed.
  */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
@@ -63,7 +57,6 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
-/* Decodes percent-encoded grpc-message, truncated to fit. */
 static void decode_why(struct agent_h2_stream *s, struct sl_span v)
 {
 	size_t n = 0;
@@ -87,7 +80,6 @@ static struct sl_capped_alloc *memory_of(const struct agent_h2_stream *s)
 	return &s->h->c.server->a->bodies;
 }
 
-/* A block of field text; a field lies in one block. */
 struct agent_h2_text {
 	struct agent_h2_text *next;
 	uint32_t len, size;
@@ -105,7 +97,7 @@ void agent_h2_text_free(struct agent_h2_stream *s)
 	s->text_len = 0;
 }
 
-/* Returns room for `need` bytes of text, or NULL if the head is too large or without memory. */
+/* Returns NULL if the head is too large or without memory. */
 static char *text_room(struct agent_h2_stream *s, size_t need)
 {
 	size_t size = need > TEXT_PIECE ? need : TEXT_PIECE;
@@ -129,7 +121,7 @@ static char *text_room(struct agent_h2_stream *s, size_t need)
 	return t->bytes + t->len - need;
 }
 
-/* Copies a field into the stream's memory, with a NUL after its name. */
+/* A NUL follows the name. */
 static void keep_field(struct agent_h2_stream *s, struct agent_fields *f, struct sl_span name,
 		       struct sl_span value)
 {
@@ -171,7 +163,7 @@ static void keep_binary(struct agent_h2_stream *s, struct agent_fields *f, struc
 	} while (list.len);
 }
 
-/* Keeps the content-type of a gRPC reply with suffix and parameters, unless it is too long. */
+/* Keeps suffix and parameters, unless they are too long. */
 static void keep_type(struct agent_h2_stream *s, struct sl_span v)
 {
 	s->foreign_type = !sl_grpc_content_type(v);
@@ -216,7 +208,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-/* Passes on an interim reply at once: the next head reuses its fields. */
+/* The next head reuses the fields. */
 static void pass_interim(struct agent_h2_stream *s)
 {
 	static struct agent_reply_fields fields;
@@ -242,7 +234,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	else if (frame->hd.type == NGHTTP2_HEADERS && s->status < 200 &&
 		 ++s->interim > AGENT_INTERIM_MAX)
 		s->wrong = "too many interim replies";
-	if (s->wrong) { /* further data is ignored until the stream is settled */
+	if (s->wrong) { /* until the stream is settled */
 		s->interim = AGENT_INTERIM_MAX;
 		mark_touched(s);
 		return 0;
@@ -275,7 +267,7 @@ void agent_h2_rx_free(struct agent_h2_stream *s)
 	s->rx_at = s->rx_len = s->rx_cap = 0;
 }
 
-/* Makes room in rx for `len` bytes within the window. Returns false without memory. */
+/* Returns false without memory. */
 static bool make_room(struct agent_h2_stream *s, size_t len)
 {
 	uint32_t have = s->rx_len - s->rx_at;
@@ -302,7 +294,7 @@ static bool make_room(struct agent_h2_stream *s, size_t len)
 	return true;
 }
 
-/* The window equals the largest rx, so unconsumed bytes leave room for these. */
+/* The window equals the largest rx, so these bytes have room. */
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
 		   size_t len, void *arg)
 {
@@ -360,8 +352,6 @@ void agent_h2_callbacks(nghttp2_session_callbacks *cb)
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
 	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
 }
-
-/* --- the reply --- */
 
 struct sl_span agent_h2_rx(const struct agent_h2_stream *s)
 {
@@ -422,7 +412,7 @@ bool agent_h2_reply(struct agent_h2_stream *s, struct sl_reply_args *a)
 		sl_list_add_tail(&h->c.server->a->unread, &s->unread);
 		return false;
 	}
-	if (h->freed != before) /* the client has gone */
+	if (h->freed != before)
 		return false;
 	if (a->more && !s->trailers.cnt) /* the head was copied */
 		agent_h2_text_free(s);
@@ -449,7 +439,7 @@ void agent_h2_lost(struct agent_h2_stream *s)
 	agent_call_lost(call, why);
 }
 
-/* Passes on available bytes in parts. Returns false if no more can go. */
+/* Returns false if no more can go. */
 static bool settle_parts(struct agent_h2_stream *s)
 {
 	struct sl_span in;
@@ -513,7 +503,7 @@ void agent_h2_settle(struct agent_h2_stream *s)
 		return;
 	s->send_continue = false;
 	if (!s->call->answered && !s->ended)
-		return; /* only interim replies so far */
+		return;
 	if (s->call->grpc) {
 		agent_h2_settle_grpc(s);
 	} else if (!s->call->answered) {

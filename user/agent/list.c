@@ -55,7 +55,6 @@ uint32_t agent_list_parse(char *text, uint32_t number, struct agent_list_line *o
 	return n;
 }
 
-/* Returns true if a line's URL has a name for a host. */
 static bool line_has_name(const char *line, const char *end)
 {
 	const char *from = memchr(line, '\t', (size_t)(end - line));

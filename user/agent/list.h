@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of servers that the gateway sends to its agents. One line per server: endpoint TAB url TAB
+ * Lists of servers from the gateway to its agents, trusted. A line per server: endpoint TAB url TAB
  * name TAB concurrency TAB host (may be empty). "*" in the endpoint stands for the agent's number.
- * Lists are trusted.
  */
 #ifndef SL_AGENT_LIST_H
 #define SL_AGENT_LIST_H
@@ -15,7 +14,7 @@
 
 struct sl_config;
 
-enum { AGENT_LIST_MAX = 256 << 10 }; /* bytes */
+enum { AGENT_LIST_MAX = 256 << 10 };
 
 struct agent_list_line {
 	char listen[SL_SERVER_ENDPOINT_LEN];
@@ -24,11 +23,10 @@ struct agent_list_line {
 	bool served; /* free for the agent's use */
 };
 
-/* Writes a list. Returns its length; 0 without servers or if `cap` is too small. */
+/* Returns the length; 0 without servers or if `cap` is too small. */
 size_t agent_list_write(char *to, size_t cap, const struct sl_config *cfg);
-/* Parses a list for agent `number`. The lines point into the text, which is changed. */
+/* Parses a list for agent `number`. Lines point into the text, which is changed. */
 uint32_t agent_list_parse(char *text, uint32_t number, struct agent_list_line *out, uint32_t max);
-/* Returns true if a server has a host name. */
 bool agent_list_has_names(const char *text, size_t len);
 
 #endif

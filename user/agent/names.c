@@ -17,10 +17,10 @@ struct agent_names {
 	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t wake;
 	struct sl_list asked, answers;
-	struct agent_query *current; /* query of the thread; NULL: none or forgotten */
+	struct agent_query *current; /* NULL: none or forgotten */
 	int fd;
-	bool started; /* the thread exists */
-	bool ended;   /* the owner has gone: the thread frees this struct */
+	bool started;
+	bool ended; /* the thread frees this struct */
 };
 
 void agent_names_resolve(struct agent_query *q, bool numeric)
@@ -58,7 +58,7 @@ static void free_names(struct agent_names *n)
 	free(n);
 }
 
-/* Resolves a query. Lock held, but released meanwhile: the query may be freed. */
+/* Lock held, but released meanwhile: the query may be freed. */
 static void look_up(struct agent_names *n, struct agent_query *q)
 {
 	static const uint64_t one = 1;
@@ -174,7 +174,7 @@ struct agent_query *agent_names_take(struct agent_names *n)
 	if (next)
 		q = sl_container_of(next, struct agent_query, link);
 	else if (read(n->fd, &cnt, sizeof(cnt)) < 0)
-		cnt = 0; /* it was not readable */
+		cnt = 0;
 	pthread_mutex_unlock(&n->lock);
 	if (q)
 		q->asked = false;

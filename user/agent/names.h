@@ -2,10 +2,10 @@
 /*
  * Look-ups of server names in a separate thread, because the resolver blocks.
  *
- *    loop: ask ---> [ asked ] ---> thread: getaddrinfo ---> [ answers ] ---> loop: take
+ *   loop: ask ---> [ asked ] ---> thread: getaddrinfo ---> [ answers ] ---> loop: take
  *
- * The caller owns a query and lends it from ask until take returns it or forget. The loop's thread
- * makes all calls. `error` of a query is text, empty on success.
+ * A caller lends its query from ask until take returns it or forget. The loop's thread makes all
+ * calls. `error` of a query is text, empty on success.
  */
 #ifndef SL_AGENT_NAMES_H
 #define SL_AGENT_NAMES_H
@@ -23,7 +23,7 @@ struct agent_query {
 	void *owner;
 	const char *host;
 	uint16_t port;
-	bool asked; /* lent to this module */
+	bool asked;
 	char error[96];
 	unsigned cnt;
 	struct sockaddr_storage addrs[AGENT_ADDRESSES_MAX];
@@ -34,17 +34,17 @@ struct agent_names;
 
 /* Creates the module without its thread. Returns NULL without memory or descriptor. */
 struct agent_names *agent_names_new(void);
-/* Starts the thread, which enters the sandbox of agents. Returns 0 or -errno. */
+/* Starts the thread, which enters the agents' sandbox. Returns 0 or -errno. */
 int agent_names_start(struct agent_names *n);
-/* A look-up that is under way ends by itself later. */
+/* A current look-up ends by itself later. */
 void agent_names_free(struct agent_names *n);
-/* Becomes readable when there are answers. */
+/* Readable when there are answers. */
 int agent_names_fd(const struct agent_names *n);
-/* The host stays as it is while the query is lent. Nothing happens if it is lent already. */
+/* The host must not change while lent. A lent query is ignored. */
 void agent_names_ask(struct agent_names *n, struct agent_query *q);
-/* Returns a query that has been answered, or NULL. */
+/* Returns an answered query, or NULL. */
 struct agent_query *agent_names_take(struct agent_names *n);
-/* The query will not be answered, and is not read or written any more. */
+/* The query is not answered, read or written any more. */
 void agent_names_forget(struct agent_names *n, struct agent_query *q);
 
 /* Fills in addresses or error; blocks. numeric: the host is an address, and no server is asked. */

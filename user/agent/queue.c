@@ -90,7 +90,6 @@ void agent_queue_again(struct agent_queue *q, struct agent_call *call)
 	q->cnt++;
 }
 
-/* Returns true if the client may have one more stream, which holds no place. */
 static bool has_stream(const struct agent_client *c, const struct agent_call *call,
 		       const struct agent_shares *s)
 {
@@ -102,10 +101,7 @@ static uint32_t half_of(const struct agent_shares *s)
 	return s->places > 1 ? s->places / 2 : 1;
 }
 
-/*
- * Returns true if a place is free, or one may be taken beyond the limit because an address has more
- * than half.
- */
+/* A place is free, or may be taken beyond the limit because an address has more than half. */
 static bool is_open(const struct agent_queue *q, const struct agent_shares *s)
 {
 	uint32_t half = half_of(s);
@@ -116,10 +112,7 @@ static bool is_open(const struct agent_queue *q, const struct agent_shares *s)
 	       s->busy - s->places < q->heaviest->held - half;
 }
 
-/*
- * Returns the first call of a class that may start. Clients that have half of the places or streams
- * are skipped; there are at most five.
- */
+/* Skips clients with half of the places or streams; there are at most five. */
 static struct agent_call *first_of(const struct agent_queue *q, unsigned class,
 				   const struct agent_shares *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of a server's reply for the gateway: without hop-by-hop fields, and bounded in number. */
+/* Fields of a server's reply for the gateway: bounded, without hop-by-hop fields. */
 #ifndef SL_AGENT_REPLY_H
 #define SL_AGENT_REPLY_H
 

@@ -18,7 +18,7 @@ struct request_builder {
 	struct agent_request *out;
 	const struct sl_request_view *rq;
 	struct agent_options options;
-	struct sl_span via; /* rewritten, with the client's value in front */
+	struct sl_span via; /* the client's value comes first */
 	struct sl_span trace;
 	bool wrong;
 };
@@ -34,7 +34,7 @@ static void add_field(struct request_builder *m, struct sl_span name, struct sl_
 	o->fields[o->cnt++] = (struct sl_header){name, value};
 }
 
-/* Allocates scratch memory. Returns NULL and sets `wrong` if it is full. */
+/* Returns NULL and sets `wrong` if scratch is full. */
 static char *alloc_scratch(struct request_builder *m, size_t len)
 {
 	struct agent_request *o = m->out;
@@ -48,7 +48,6 @@ static char *alloc_scratch(struct request_builder *m, size_t len)
 	return at;
 }
 
-/* Joins two texts. Returns an empty one and sets `wrong` without memory. */
 static struct sl_span join_spans(struct request_builder *m, struct sl_span a, struct sl_span b)
 {
 	char *at = alloc_scratch(m, a.len + b.len);
@@ -68,8 +67,6 @@ static struct sl_span join_values(struct request_builder *m, struct sl_span list
 {
 	return list.len ? join_spans(m, join_spans(m, list, sl_span_str(", ")), more) : more;
 }
-
-/* --- what goes on --- */
 
 static bool is_clean(const struct sl_header *h)
 {
@@ -100,8 +97,8 @@ static bool is_traceparent(struct sl_span v)
 }
 
 /*
- * Returns true for hop-by-hop, framing and rewritten fields. Fields that the gateway adds about a
- * client are not removed by the client's Connection.
+ * Hop-by-hop, framing and rewritten fields. Fields that the gateway adds about a client are not
+ * removed by the client's Connection.
  */
 static bool is_of_this_hop(const struct request_builder *m, struct sl_span name)
 {
@@ -130,7 +127,6 @@ static bool header_of(struct sl_span field, struct sl_header *h)
 	return true;
 }
 
-/* Trims blanks. */
 static struct sl_span trim_span(struct sl_span s)
 {
 	while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t'))
@@ -177,7 +173,7 @@ static void take_fields(struct request_builder *m)
 			m->wrong = true;
 			return;
 		}
-		/* The gateway carries -bin values of gRPC as raw bytes. */
+		/* The gateway carries -bin values as raw bytes. */
 		if (m->rq->protocol == SL_PROTO_GRPC && sl_grpc_is_binary(h.name)) {
 			if ((h.value.len * 4 + 2) / 3 > sizeof(o->scratch) - o->used) {
 				m->wrong = true;
@@ -195,14 +191,12 @@ static void take_fields(struct request_builder *m)
 	}
 }
 
-/* --- what is added --- */
-
 static bool is_target(struct sl_span s)
 {
 	return !s.len || sl_scan_target(s.ptr, s.ptr, s.ptr + s.len) == s.ptr + s.len;
 }
 
-/* Takes method and target. Refuses bytes that could end the request line. */
+/* Refuses bytes that could end the request line. */
 static bool take_line(struct request_builder *m)
 {
 	const struct sl_request_view *rq = m->rq;
@@ -223,7 +217,6 @@ static bool take_line(struct request_builder *m)
 	return true;
 }
 
-/* The flag "sampled" is not set. */
 static struct sl_span new_trace(struct request_builder *m, const uint8_t ids[24])
 {
 	static const char digits[] = "0123456789abcdef";

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the request for the server: fields of the client that may pass, and fields that a proxy
- * adds (RFC 9110 7.6, RFC 7239, W3C trace context). Bytes point into the SDK's memory and
- * `scratch`.
+ * Builds the request for the server: the client's fields that may pass, and those of a proxy (RFC
+ * 9110 7.6, RFC 7239, W3C trace context). Bytes point into the SDK's memory and `scratch`.
  */
 #ifndef SL_AGENT_REQUEST_H
 #define SL_AGENT_REQUEST_H
@@ -15,8 +14,8 @@ enum { AGENT_REQUEST_FIELDS = 160, AGENT_REQUEST_SCRATCH = 24 << 10 };
 
 struct agent_request {
 	struct sl_span method, path, query, authority;
-	struct sl_span upgrade; /* value of the client's Upgrade field, or empty */
-	struct sl_header fields[AGENT_REQUEST_FIELDS]; /* names in lower case; without Host */
+	struct sl_span upgrade;                        /* the client's, or empty */
+	struct sl_header fields[AGENT_REQUEST_FIELDS]; /* lower case; without Host */
 	uint32_t cnt;
 	size_t used;
 	char scratch[AGENT_REQUEST_SCRATCH];
@@ -25,17 +24,17 @@ struct agent_request {
 /* Value of Host or :authority. */
 struct agent_authority {
 	char text[270];
-	bool always; /* true: replaces the client's; false: only if the client sent none */
+	bool always; /* replaces the client's; false: only if it sent none */
 };
 
 /*
- * Builds a request. Returns false if a field must not reach a server. `trace`: 24 random bytes for
- * a request without traceparent.
+ * Returns false if a field must not reach a server. `trace`: 24 random bytes for a request without
+ * traceparent.
  */
 bool agent_request_make(struct agent_request *out, const struct sl_request_view *rq,
 			const struct agent_authority *own, const uint8_t trace[24]);
 
-/* Returns the next trailer field that may pass and advances `rest`. */
+/* Returns the next trailer that may pass and advances `rest`. */
 bool agent_trailer_next(struct sl_span *rest, struct sl_header *out);
 
 #endif

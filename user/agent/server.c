@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server: its queue, its connections, and its state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +13,10 @@ enum {
 	SHORT_MAX_MS = 500, /* while it has connections */
 	BATCH_MAX = 256,
 };
-#define SHORT_NS (10 * SL_NS_PER_SEC) /* between log lines about too few connections */
-#define SAY_NS   (60 * SL_NS_PER_SEC) /* between log lines about a server that is down */
+#define SHORT_NS (10 * SL_NS_PER_SEC) /* between log lines: too few connections */
+#define SAY_NS   (60 * SL_NS_PER_SEC) /* the same: a server is down */
 
-/* --- is it there? --- */
-
-/* Refuses waiting calls of a server that is down: the gateway tries another backend or waits. */
+/* The gateway tries another backend or waits. */
 static void refuse_waiting(struct agent_server *s)
 {
 	struct agent_call *next;
@@ -120,7 +117,7 @@ void agent_server_short(struct agent_server *s, const char *why)
 		     why, s->conn_cnt, s->waiting.cnt);
 }
 
-/* Tries a connection: gateways return only once the server is reachable. */
+/* Gateways return only once the server is reachable. */
 void agent_server_timer(struct agent_server *s)
 {
 	if (!s->addr_len)
@@ -141,8 +138,6 @@ void agent_server_moved(struct agent_server *s)
 	else
 		agent_server_timer(s);
 }
-
-/* --- its requests --- */
 
 static void on_batch(void *arg, struct sl_batch *batch)
 {
@@ -230,9 +225,6 @@ void agent_server_pump(struct agent_server *s)
 		;
 }
 
-/* --- its beginning and end --- */
-
-/* Sets Host to the configured name, else to the server's own. */
 static void call_it(struct agent_server *s, const char *host)
 {
 	struct agent_authority *to = s->authority;
@@ -270,7 +262,7 @@ static int open_backend(struct agent_server *s, const struct sl_agent_options *o
 	return s->backend ? 0 : -1;
 }
 
-/* Starts a server. It gets no requests before its name is resolved. */
+/* A server gets no requests before its name is resolved. */
 static void start_server(struct agent_server *s)
 {
 	agent_address_begin(s);

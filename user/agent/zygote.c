@@ -32,9 +32,9 @@
 enum {
 	BACKOFF_MIN_MS = 50, /* (start) */
 	BACKOFF_MAX_MS = 5000,
-	WELL_MS = 5000,  /* a run of this length resets the back-off */
-	LOOK_MS = 2000,  /* between checks of the folder and the resolver's files */
-	CLOSE_MS = 2000, /* time that agents have to end (sl_zygote_close) */
+	WELL_MS = 5000,  /* resets the back-off */
+	LOOK_MS = 2000,  /* the folder and the resolver's files */
+	CLOSE_MS = 2000, /* until agents must have ended */
 };
 
 struct sl_zygote {
@@ -44,16 +44,16 @@ struct sl_zygote {
 };
 
 struct zygote_child {
-	pid_t pid; /* 0: none */
-	int fd;    /* the agent reads lists from it */
+	pid_t pid;
+	int fd;
 	uint64_t started_ns, next_ns;
-	uint32_t wait_ms;    /* delay before the restart */
-	uint32_t backoff_ms; /* next delay, unless it runs well */
+	uint32_t wait_ms;
+	uint32_t backoff_ms;
 	uint32_t restarts;
-	bool leaves; /* told to end, because its folder or the resolver's files were replaced */
+	bool leaves; /* told to end: its folder or the resolver's files were replaced */
 };
 
-/* The last list, in shared memory that outlives the zygote. Two buffers: one receives. */
+/* In shared memory that outlives the zygote. Two buffers: one receives. */
 struct last_list {
 	_Atomic uint32_t which;
 	size_t len[2];
@@ -69,8 +69,6 @@ struct zygote_state {
 	bool stopping;
 	struct last_list *list;
 };
-
-/* --- the zygote --- */
 
 static void publish_status(const struct zygote_child *c, uint32_t number)
 {
@@ -131,7 +129,7 @@ static void start_agent(struct zygote_state *k, uint32_t number)
 		sl_log_err("agent %u: cannot be told of its servers: %s", number, strerror(errno));
 }
 
-/* Notes the end of a child and when it restarts: at once if it ran well. */
+/* A child that ran well restarts at once. */
 static void note_end(struct zygote_child *c, const char *name, int status)
 {
 	uint64_t now = sl_now_ns();
@@ -195,7 +193,7 @@ static void take_list(struct zygote_state *k)
 	ssize_t n = recv(k->fd, l->text[spare], AGENT_LIST_MAX, MSG_DONTWAIT);
 
 	if (n == 0)
-		k->stopping = true; /* the gateway has ended */
+		k->stopping = true;
 	if (n <= 0)
 		return;
 	l->len[spare] = (size_t)n;
@@ -215,7 +213,7 @@ static bool has_names(const struct zygote_state *k)
 	return agent_list_has_names(k->list->text[which], k->list->len[which]);
 }
 
-/* Restarts agents after they have finished their calls. */
+/* Agents restart after they have finished their calls. */
 static void renew_agents(struct zygote_state *k, const char *why)
 {
 	sl_log_warn("%s: agents finish their requests and start again", why);
@@ -243,14 +241,14 @@ static void look_around(struct zygote_state *k)
 		renew_agents(k, "the agents' folder was removed and is there again");
 	else if (now.resolver != k->seen.resolver && has_names(k))
 		renew_agents(k, "the resolver's files have changed");
-	if (!now.dev) { /* wait until the supervisor has made it */
+	if (!now.dev) { /* until the supervisor has made it */
 		now.dev = k->seen.dev;
 		now.ino = k->seen.ino;
 	}
 	k->seen = now;
 }
 
-/* Starts agents that are due. Returns the milliseconds until the next one. */
+/* Returns the milliseconds until the next start. */
 static int start_due(struct zygote_state *k)
 {
 	uint64_t now = sl_now_ns(), next = UINT64_MAX;
@@ -298,8 +296,8 @@ static void run_loop(struct zygote_state *k)
 }
 
 /*
- * Enters the sandbox. The zygote may see more than agents, which restrict themselves: folder and
- * resolver's files can be replaced.
+ * The zygote may see more than agents, which restrict themselves: folder and resolver's files can
+ * be replaced.
  */
 static int enter_sandbox(const struct sl_config *cfg, struct sl_err *err)
 {
@@ -339,9 +337,7 @@ static _Noreturn void run_zygote(struct zygote_state *k, pid_t guard)
 	_exit(0);
 }
 
-/* --- its guard --- */
-
-/* Waits for the first list, which follows the check of the configuration. */
+/* The first list follows the check of the configuration. */
 static bool wait_for_list(int fd)
 {
 	char byte;
@@ -353,10 +349,7 @@ static bool wait_for_list(int fd)
 	return n > 0;
 }
 
-/*
- * Restarts the zygote and does nothing else. Ends when the zygote ends in order, that is, with the
- * gateway.
- */
+/* Restarts the zygote. Ends when the zygote ends in order, with the gateway. */
 static _Noreturn void run_guard(const struct sl_config *cfg, int fd, const char *folder,
 				pid_t gateway)
 {
@@ -400,8 +393,6 @@ static _Noreturn void run_guard(const struct sl_config *cfg, int fd, const char 
 			(void)poll(NULL, 0, (int)((zygote.next_ns - now) / SL_NS_PER_MS) + 1);
 	}
 }
-
-/* --- the gateway's end --- */
 
 struct sl_zygote *sl_zygote_fork(const struct sl_config *cfg, const char *folder,
 				 struct sl_err *err)
@@ -458,7 +449,6 @@ bool sl_zygote_update(struct sl_zygote *k, const struct sl_config *cfg)
 {
 	char *list = malloc(AGENT_LIST_MAX);
 	size_t len = list ? agent_list_write(list, AGENT_LIST_MAX, cfg) : 0;
-	/* Without servers: an empty line. */
 	bool ok = list && send(k->fd, len ? list : "\n", len ? len : 1, MSG_NOSIGNAL) >= 0;
 
 	free(list);
@@ -469,7 +459,7 @@ void sl_zygote_close(struct sl_zygote *k)
 {
 	if (!k)
 		return;
-	close(k->fd); /* ends the guard */
+	close(k->fd);
 	for (int ms = 0; k->pid > 0 && ms < CLOSE_MS && waitpid(k->pid, NULL, WNOHANG) == 0; ms++)
 		(void)poll(NULL, 0, 1);
 	free(k);

@@ -7,9 +7,9 @@
  *       |                                             ^
  *       +------------ lists of servers ---------------+
  *
- * All run as the gateway's account without capabilities. The guard ends with the gateway, the
- * zygote with the guard, and agents with the zygote. A restarted zygote has the last list. If the
- * guard dies, the gateway ends as well, because its memory has keys; the supervisor restarts all.
+ * All run as the gateway's account without capabilities. Each ends with its parent. A restarted
+ * zygote has the last list. If the guard dies, the gateway ends as well, because its memory has
+ * keys; the supervisor restarts all.
  */
 #ifndef SL_AGENT_ZYGOTE_H
 #define SL_AGENT_ZYGOTE_H
@@ -22,9 +22,9 @@
 struct sl_zygote;
 
 /*
- * Forks the guard, which keeps root until sl_zygote_start(). The caller must be root, single-
- * threaded, and must not have read certificates, keys or tokens yet. The caller keeps `folder`.
- * Returns NULL and one line in err on failure.
+ * Forks the guard, which keeps root until sl_zygote_start(). The caller must be root,
+ * single-threaded, and must not have read certificates, keys or tokens yet. The caller keeps
+ * `folder`. Returns NULL and one line in err on failure.
  */
 struct sl_zygote *sl_zygote_fork(const struct sl_config *cfg, const char *folder,
 				 struct sl_err *err);
@@ -33,7 +33,7 @@ struct sl_zygote *sl_zygote_fork(const struct sl_config *cfg, const char *folder
  * err.
  */
 int sl_zygote_start(struct sl_zygote *k, const struct sl_config *cfg, struct sl_err *err);
-/* Sends the servers of another configuration. Any thread. Returns false if that failed. */
+/* Sends the servers of another configuration. Any thread. Returns false on failure. */
 bool sl_zygote_update(struct sl_zygote *k, const struct sl_config *cfg);
 /* Returns false if the guard and all agents have died. */
 bool sl_zygote_alive(const struct sl_zygote *k);
