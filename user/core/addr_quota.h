@@ -6,10 +6,10 @@
  *                                    |
  *                   ranks: [16..31] [32..63] [64..127] ...   quotas by how much they use
  *
- * An IPv4 address or an IPv6 /64 has one quota. It exists while the address has a connection, and a
- * little longer if requests are limited by time. Datagrams prove no address and share one quota.
- * Counting is O(1). So is finding a quota that uses at least three eighths of the heaviest one.
- * Nothing is allocated after the start. The limits are described in README.md of this room.
+ * An IPv4 address or an IPv6 /64 has one quota while it has a connection, and a little longer if
+ * requests are limited by time. Datagrams prove no address and share one quota. Counting is O(1).
+ * So is finding a quota that uses at least three eighths of the heaviest one. Nothing is allocated
+ * after the start. README.md of this room describes the limits.
  */
 #ifndef SL_CORE_ADDR_QUOTA_H
 #define SL_CORE_ADDR_QUOTA_H
@@ -23,26 +23,26 @@
 #include "core/top_refused.h"
 #include "wire/addr.h"
 
-/* Resources by which quotas are ranked, for evict.c. */
+/* Resources by which quotas are ranked (evict.c). */
 enum sl_quota_resource { SL_RANK_EXCHANGES, SL_RANK_FRAMES, SL_RANK_CNT };
-enum { SL_RANK_CLASSES = 32, SL_RANK_FLOOR = 16 }; /* smaller users are not ranked */
+enum { SL_RANK_CLASSES = 32, SL_RANK_FLOOR = 16 }; /* smallest rank */
 
 struct sl_addr_quota {
-	uint64_t hash;        /* address; 0: unproven addresses */
-	uint64_t requests_ns; /* when its bucket of requests is full again */
+	uint64_t hash;        /* of the address; 0: unproven addresses */
+	uint64_t requests_ns; /* token bucket is full */
 	uint32_t cnt[SL_QUOTA_LIMIT_CNT];
 	struct sl_list ranks[SL_RANK_CNT];
 	struct {
-		uint32_t least, most; /* it stays in its class while its usage is within these */
+		uint32_t least, most; /* usage that stays in this class */
 	} class[SL_RANK_CNT];
-	struct sl_list waiting; /* exchanges that wait for the client, oldest first (min_rate.c) */
-	struct sl_list quiet;   /* streams that wait for neither side, by quota_node */
-	struct sl_list idle;    /* in sl_addr_quotas.idle, while it uses nothing */
+	struct sl_list waiting; /* exchanges, oldest first (min_rate.c) */
+	struct sl_list quiet;   /* other streams, by quota_node */
+	struct sl_list idle;    /* in sl_addr_quotas.idle */
 	struct sl_addr addr;
 };
 
 struct sl_addr_quota_rank {
-	struct sl_list classes[SL_RANK_CLASSES]; /* class k: reached 2^k */
+	struct sl_list classes[SL_RANK_CLASSES]; /* [k]: reached 2^k */
 	uint32_t filled;                         /* bitmap */
 };
 
@@ -53,7 +53,7 @@ struct sl_addr_quotas {
 	struct sl_sipkey key;
 	struct sl_list idle; /* longest idle first */
 	struct sl_addr_quota_rank ranks[SL_RANK_CNT];
-	/* Maximum of each; REQUESTS: per second; 0: no limit. */
+	/* REQUESTS: per second; 0: no limit. */
 	uint32_t limits[SL_QUOTA_LIMIT_CNT];
 	uint64_t *refused; /* [SL_QUOTA_LIMIT_CNT] counters */
 	struct sl_top_refused *top;
@@ -66,15 +66,15 @@ int sl_addr_quotas_init(struct sl_addr_quotas *t, uint32_t cap, uint64_t *refuse
 /* Frees all quotas. */
 void sl_addr_quotas_fini(struct sl_addr_quotas *t);
 
-/* Counts a new connection of an address. Returns NULL if it has too many. */
+/* Counts a new connection. NULL: the address has too many. */
 struct sl_addr_quota *sl_addr_quota_open(struct sl_addr_quotas *t, const struct sl_addr *peer);
-/* Counts the end of a connection, whose usage was returned before. May free the quota. */
+/* Counts the end of a connection that uses nothing any more. May free the quota. */
 void sl_addr_quota_close(struct sl_addr_quotas *t, struct sl_addr_quota *a, uint64_t now_ns);
 
-/* Counts a refusal and logs it with the address. Returns false. */
+/* Counts and logs a refusal. Returns false. */
 SL_COLD bool sl_addr_quota_refuse(struct sl_addr_quotas *t, const struct sl_addr_quota *a,
 				  enum sl_addr_quota_limit what);
-/* Returns true if `more` of a resource is within the limit; counts a refusal otherwise. */
+/* Returns true if `more` is within the limit; counts a refusal otherwise. */
 static inline bool sl_addr_quota_admits(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 					enum sl_addr_quota_limit what, uint32_t more)
 {
@@ -82,24 +82,20 @@ static inline bool sl_addr_quota_admits(struct sl_addr_quotas *t, struct sl_addr
 
 	return !limit || (uint64_t)a->cnt[what] + more <= limit || sl_addr_quota_refuse(t, a, what);
 }
-/*
- * Returns true if TCP may queue more for the address. The last quarter of its frames is for
- * requests.
- */
+/* Returns true if TCP may queue more. The last quarter of the frames is for requests. */
 bool sl_addr_quota_may_queue(struct sl_addr_quotas *t, struct sl_addr_quota *a);
-/* Takes one request from the bucket. False: too many, counted. Only if there is a limit. */
+/* Takes a request from the bucket. False: too many, counted. Only with a limit. */
 bool sl_addr_quota_take_request(struct sl_addr_quotas *t, struct sl_addr_quota *a, uint64_t now_ns);
-/* Takes one request from the bucket, if requests are limited. False: too many. */
+/* The same; true without a limit. */
 static inline bool sl_addr_quota_admits_request(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 						uint64_t now_ns)
 {
 	return !t->limits[SL_QUOTA_REQUESTS] || sl_addr_quota_take_request(t, a, now_ns);
 }
 
-/* Moves the quota to the class of `cnt`. */
 void sl_addr_quota_reclassify(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 			      enum sl_quota_resource rank, uint32_t cnt);
-/* Sets a usage and the rank that goes with it. */
+/* Sets usage and rank. */
 static inline void sl_addr_quota_set(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 				     enum sl_addr_quota_limit what, enum sl_quota_resource rank,
 				     uint32_t cnt)
@@ -108,13 +104,11 @@ static inline void sl_addr_quota_set(struct sl_addr_quotas *t, struct sl_addr_qu
 	if (sl_unlikely(cnt < a->class[rank].least || cnt > a->class[rank].most))
 		sl_addr_quota_reclassify(t, a, rank, cnt);
 }
-/* Sets the number of exchanges. */
 static inline void sl_addr_quota_set_exchanges(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 					       uint32_t cnt)
 {
 	sl_addr_quota_set(t, a, SL_QUOTA_EXCHANGES, SL_RANK_EXCHANGES, cnt);
 }
-/* Sets the number of frames. */
 static inline void sl_addr_quota_set_frames(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 					    uint32_t cnt)
 {
@@ -129,13 +123,13 @@ static inline void sl_addr_quota_add_frames(struct sl_addr_quotas *t, struct sl_
 
 /* Returns a quota of the heaviest class; NULL: none is ranked. */
 struct sl_addr_quota *sl_addr_quota_heaviest(struct sl_addr_quotas *t, enum sl_quota_resource rank);
-/* Returns the quota behind `a`: of its class or the next lighter one. NULL: no more. */
+/* Returns the quota behind `a`, in its class or the next lighter one. NULL: no more. */
 struct sl_addr_quota *sl_addr_quota_lighter(struct sl_addr_quotas *t, enum sl_quota_resource rank,
 					    const struct sl_addr_quota *a);
-/* Returns the most frames that some quotas of the heaviest class use; 0: none is ranked. */
+/* Returns the most frames among some quotas of the heaviest class; 0: none is ranked. */
 uint32_t sl_addr_quota_most_frames(const struct sl_addr_quotas *t);
 
-/* Writes the address as text. Returns text. */
+/* Formats the address. Returns text. */
 const char *sl_addr_quota_text(const struct sl_addr_quota *a, char text[SL_QUOTA_TEXT]);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client's connection: a byte stream below (front/conn.h), a front above, and time-outs.
- *
- * An idle connection on plain TCP takes this struct, a struct sl_tcp_conn and its entries in two
- * tables, and nothing else: SL_CLIENT_IDLE_BYTES.
+ * A client's connection: a byte stream below (front/conn.h), a front above, and time-outs. An idle
+ * connection on plain TCP takes SL_CLIENT_IDLE_BYTES.
  */
 #ifndef SL_CORE_CLIENT_H
 #define SL_CORE_CLIENT_H
@@ -13,110 +11,96 @@
 #include "net/handover.h"
 #include "tcp/conn.h"
 
-/* The client's next expected step. Each phase has a time-out in the configuration. */
+/* What the client must do next. Each phase has a time-out in the configuration. */
 enum sl_client_phase {
 	SL_CLIENT_IDLE,  /* send the next request */
-	SL_CLIENT_HEAD,  /* send the rest of a head; counted from its first byte (slowloris) */
+	SL_CLIENT_HEAD,  /* send the rest of a head; since its first byte (slowloris) */
 	SL_CLIENT_BODY,  /* send more of a body */
-	SL_CLIENT_WAIT,  /* wait for a backend: deadlines of the exchanges apply */
+	SL_CLIENT_WAIT,  /* deadlines of the exchanges apply */
 	SL_CLIENT_SEND,  /* read its reply */
-	SL_CLIENT_RESET, /* nothing: its timer aborts it now */
+	SL_CLIENT_RESET, /* its timer aborts it now */
 };
 
-/* Protocol of a connection; unknown until its first bytes have come. */
+/* NEW: the first bytes have not come. */
 enum sl_client_proto { SL_CLIENT_NEW, SL_CLIENT_HTTP1, SL_CLIENT_H2, SL_CLIENT_DATAGRAM };
 
 struct sl_client {
 	struct sl_core *core;
 	union {
-		struct sl_tcp_conn
-			*conn; /* NULL: datagrams, or the connection is being taken down */
-		struct sl_filter *filter; /* `filtered`: the topmost filter */
+		struct sl_tcp_conn *conn; /* NULL: datagrams, or being taken down */
+		struct sl_filter *filter; /* if filtered: the topmost */
 	};
 	struct sl_timer timer;
 	uint32_t next, prev;   /* list in core->client_head; index + 1, 0: none */
-	uint32_t phase_ms;     /* begin of the phase, modulo 2^32 */
-	uint32_t quota;        /* its address: index + 1; 0: datagrams, or not yet known */
-	uint16_t streams;      /* exchanges in progress */
-	uint16_t reading;      /* exchanges whose body is incomplete */
-	uint16_t listener;     /* index of its listener; each datagram has its own */
+	uint32_t phase_ms;     /* begin, modulo 2^32 */
+	uint32_t quota;        /* index + 1; 0: datagrams, or address unknown */
+	uint16_t streams;      /* exchanges */
+	uint16_t reading;      /* exchanges with incomplete bodies */
+	uint16_t listener;     /* index; each datagram has its own */
 	uint8_t phase : 3;     /* enum sl_client_phase */
 	uint8_t proto : 2;     /* enum sl_client_proto */
 	uint8_t first_len : 3; /* bytes in `first` */
-	bool paused : 1;       /* the stream keeps bytes that the front did not take */
-	bool blocked : 1;      /* the stream did not take all bytes of a reply */
+	bool paused : 1;       /* front did not take all input */
+	bool blocked : 1;      /* stream did not take all output */
 	bool closing : 1;
 	bool filtered : 1;
 	union {
 		uint64_t state[SL_FRONT_STATE_SIZE / 8];
-		uint8_t first[4]; /* bytes received before the protocol was known */
+		uint8_t first[4]; /* before the protocol is known */
 	};
 };
 SL_ASSERT_SIZE(struct sl_client, 2 * SL_CACHELINE);
 _Static_assert(offsetof(struct sl_client, state) == SL_CACHELINE, "the front has its own line");
 
 enum {
-	/*
-	 * Pools keep nothing beside their objects; the tables count with their largest share per
-	 * entry.
-	 */
+	/* Tables count with their largest share per entry. */
 	SL_CLIENT_IDLE_BYTES = sizeof(struct sl_client) + sizeof(struct sl_tcp_conn) +
 			       SL_FLOW_BYTES_MAX + SL_HANDOVER_FLOW_BYTES_MAX,
 };
 _Static_assert(SL_CLIENT_IDLE_BYTES <= 512, "the aim for an idle connection, all layers");
 
-extern const struct sl_tcp_ops sl_client_tcp_ops;           /* transport.c */
-extern const struct sl_conn_user sl_client_events;          /* events of the stream below */
+extern const struct sl_tcp_ops sl_client_tcp_ops; /* transport.c */
+extern const struct sl_conn_user sl_client_events;
 extern const struct sl_front_ops *const sl_client_fronts[]; /* indexed by enum sl_client_proto */
 
-/*
- * Writes bytes of a front. Returns how many the stream took. These six are called through struct
- * sl_front_cb.
- */
+/* Writes bytes of a front. Returns how many the stream took. These six are sl_front_cb's. */
 size_t sl_client_write(void *conn, const void *bytes, size_t len);
-/* Writes all bytes or none. False: no room; the front is called when there is some. */
+/* Writes all bytes or none. False: the front is called when there is room. */
 bool sl_client_write_head(void *conn, const void *bytes, size_t len);
-/* Returns the room for bytes. If it is small, the front is called when there is more. */
+/* Returns the room in bytes. If small, the front is called when there is more. */
 size_t sl_client_room(void *conn);
-/* Defers the rest of the input: `writable` is called after other connections. */
+/* Defers the rest of the input: calls `writable` after other connections. */
 void sl_client_later(void *conn);
-/*
- * Charges frames of the front to the address, or returns them if negative. False: the quota is used
- * up.
- */
+/* Charges frames to the address, or returns them if negative. False: over quota. */
 bool sl_client_hold(void *conn, int32_t frames);
-/* Closes the connection after its output, or aborts it from a timer if at_once. */
+/* Closes the connection after its output, or aborts it if at_once, by a timer. */
 void sl_client_close(void *conn, bool at_once);
 
 /*
- * Creates the client of an accepted connection. Returns NULL if there is no room or the worker
- * drains. If awaits_proxy_header, a filter will report the peer's address, and the client has no
- * quota until then.
+ * Creates the client of an accepted connection. NULL: no room, or draining. If awaits_proxy_header,
+ * the client has no quota until a filter reports its address.
  */
 struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 				 const struct sl_conn_info *info, bool awaits_proxy_header);
-/* Starts the header time-out for the filters, which talk to the peer first. */
+/* Starts the header time-out for the filters. */
 void sl_client_await_filters(struct sl_client *cl);
-/* Called when the client's timer fires. May free the client. */
+/* Called by the timer. May free the client. */
 void sl_client_timer(struct sl_client *cl);
-/* Ends a client that sent a head or body too slowly: answers 408 if possible, then closes. */
+/* Answers 408 if possible, then closes. */
 void sl_client_time_out(struct sl_client *cl);
-/* Returns the client behind cl, or the first for NULL; NULL at the end. */
+/* Returns the next client, or the first for NULL; NULL: no more. */
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl);
 /* Sends RST and frees the client. */
 SL_COLD void sl_client_abort(struct sl_client *cl);
-/* Closes the connection as soon as it is idle. */
+/* Closes the connection once idle. */
 void sl_client_drain(struct sl_client *cl);
 
-/*
- * Continues reading input that waited for room, after part of a reply was written. Must not be
- * called during a loan.
- */
+/* Continues reading input that waited for room. Must not be called during a loan. */
 void sl_client_progress(struct sl_client *cl);
-/* Restarts the phase's time-out: the gateway itself has delayed the client. */
+/* Restarts the phase's time-out after a delay by the gateway. */
 void sl_client_restart_timeout(struct sl_client *cl);
 
-/* Returns the stream that the client uses. */
+/* Returns the client's stream. */
 extern const struct sl_conn_ops sl_client_tcp_stream;
 static inline struct sl_conn sl_client_stream(const struct sl_client *cl)
 {
@@ -130,8 +114,8 @@ static inline struct sl_tcp_conn *sl_client_tcp(const struct sl_client *cl)
 }
 
 /*
- * Returns the listener of the client, or of the datagram being read, in the configuration in force.
- * Returns SL_NO_LISTENER if a reload has removed it.
+ * Returns the current index of the client's or datagram's listener. SL_NO_LISTENER: a reload has
+ * removed it.
  */
 enum { SL_NO_LISTENER = UINT16_MAX };
 static inline uint16_t sl_client_listener(const struct sl_client *cl)
@@ -141,23 +125,21 @@ static inline uint16_t sl_client_listener(const struct sl_client *cl)
 	return sl_unlikely(cl->proto == SL_CLIENT_DATAGRAM && from) ? from->listener : cl->listener;
 }
 
-/*
- * Reads local and peer address and TLS facts (conn_addr.c). All zero if the connection has ended.
- */
+/* Reads addresses and TLS facts (conn_addr.c). All zero: the connection has ended. */
 void sl_client_addrs(const struct sl_client *cl, struct sl_conn_info *out);
 
 /* Cause of a time-out (client_timeout.c). */
 enum sl_client_due {
 	SL_CLIENT_DUE_NOT,
 	SL_CLIENT_DUE_PHASE,
-	SL_CLIENT_DUE_HEAD,   /* request head, in any phase */
-	SL_CLIENT_DUE_UNREAD, /* reading what TCP has for it */
+	SL_CLIENT_DUE_HEAD,   /* in any phase */
+	SL_CLIENT_DUE_UNREAD, /* of bytes in TCP */
 };
-/* Returns how long the client has been in its phase. */
+/* Returns the time in this phase. */
 uint64_t sl_client_waited_ms(const struct sl_client *cl);
 /* Sets the client's timer to its next time-out. */
 void sl_client_arm(struct sl_client *cl);
-/* Returns which time-out has expired, if any. */
+/* Returns the expired time-out, if any. */
 enum sl_client_due sl_client_due(const struct sl_client *cl);
 
 static inline const struct sl_front_ops *sl_client_front(const struct sl_client *cl)
@@ -165,13 +147,13 @@ static inline const struct sl_front_ops *sl_client_front(const struct sl_client 
 	return sl_client_fronts[cl->proto];
 }
 
-/* Tells the front that a reply can be pulled or a window opened. May free the exchange. */
+/* Tells the front to pull a reply or open a window. May free the exchange. */
 static inline void sl_client_ready(struct sl_client *cl, struct sl_stream *st)
 {
 	sl_client_front(cl)->ready(cl->state, &cl->core->env, st);
 }
 
-/* Returns the quota of the client's address, or the shared one of unproven addresses. */
+/* Returns the address's quota, or the shared one of unproven addresses. */
 static inline struct sl_addr_quota *sl_client_quota(const struct sl_client *cl)
 {
 	struct sl_addr_quotas *t = &cl->core->quotas;
@@ -179,9 +161,9 @@ static inline struct sl_addr_quota *sl_client_quota(const struct sl_client *cl)
 	return cl->quota ? sl_mempool_at(&t->pool, cl->quota - 1) : &t->unproven;
 }
 
-/* Opens the client that represents all senders of datagrams. It is on no list and never idle. */
+/* Opens the client of all datagrams. It is on no list and never idle. */
 void sl_client_open_datagrams(struct sl_client *cl, struct sl_core *c);
-/* Closes its front and with it all its exchanges. */
+/* Closes its front and all its exchanges. */
 void sl_client_close_datagrams(struct sl_client *cl);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about a client for backends, besides its own fields (front/trusted_headers.h):
- * x-forwarded-* and forwarded. Fields that the client sent under these names are dropped. A
- * listener with `forwarded = append` keeps them in front.
+ * Facts about a client for backends (front/trusted_headers.h): x-forwarded-* and forwarded. The
+ * client's own fields of these names are dropped, or kept in front with `forwarded = append`.
  */
 #ifndef SL_CORE_FORWARDED_H
 #define SL_CORE_FORWARDED_H
@@ -16,13 +15,13 @@ struct sl_request;
 struct sl_tlv_writer;
 
 /*
- * Returns true if the route forwards fields of this name: it is listed, or all are forwarded. Then
- * names with an underscore pass only with `underscores`, since a server could read it as '-'.
+ * Returns true if the route lists the name or forwards all. Then names with an underscore pass only
+ * with `underscores`: a server could read it as '-'.
  */
 bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name);
-/* Returns true if a client's field is forwarded. `all`: its protocol forwards all. */
+/* Returns true if a client's field is forwarded. `all`: by its protocol. */
 bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all);
-/* Writes the fields that the route forwards, and always the verified TLS subject. */
+/* Writes forwarded fields, and always the verified TLS subject. */
 void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		      const struct sl_request *rq);
 

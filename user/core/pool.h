@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend pools on one worker: named, reference-counted objects. A sl_worker_cfg says which pools a
- * configuration serves. A reload puts another one in its place and drops the references of the old:
+ * Backend pools on one worker: named, reference-counted objects. A sl_worker_cfg names the pools
+ * that a configuration serves. A reload replaces it:
  *
  *   core.wcfg --> wcfg --(in force)--> pool --> backend: channel
  *                  ^   ^                 |  ^        ^
@@ -9,15 +9,13 @@
  *         routes --|                        |        |
  *                  '------- exchange -------'--------'
  *
- * A pool has a slot in the BPF maps while a configuration in force uses it; afterwards its counts
- * are not shown. It lives until no configuration in force and no exchange refers to it. Then its
- * backends leave, each when it has nothing outstanding. A backend that stays in the configuration
- * keeps its object with channel, counters and learnt values. A backend that is removed and added
- * again gets a new object.
+ * A pool has a slot in the BPF maps while a configuration in force uses it. It lives until no
+ * configuration in force and no exchange refers to it. Then its backends leave, each when it has
+ * nothing outstanding. A backend that stays in the configuration keeps its object. A backend that
+ * is removed and added again gets a new one.
  *
  * The control thread creates and frees these objects, and owns members marked "control". The worker
- * owns all others from sl_worker_cfg_prepare() until it sets `gone`. Reference counts belong to the
- * worker and are plain numbers.
+ * owns all others, with the reference counts, from sl_worker_cfg_prepare() until it sets `gone`.
  */
 #ifndef SL_CORE_POOL_H
 #define SL_CORE_POOL_H
@@ -25,69 +23,65 @@
 #include <stdatomic.h>
 #include "core/core.h"
 
-/*
- * Whether a backend has a channel. OFFERED: a transport is on its way to the worker. UNREADY: the
- * channel is up, but the backend takes no new requests.
- */
+/* OFFERED: a transport is on its way to the worker. UNREADY: up, but takes no new requests. */
 enum sl_backend_state { SL_BACKEND_DOWN, SL_BACKEND_OFFERED, SL_BACKEND_UP, SL_BACKEND_UNREADY };
 
-/* A backend as one worker has it; the argument of a channel's upcalls. */
+/* A backend of one worker; argument of its channel's upcalls. */
 struct sl_backend_ref {
-	struct sl_list made;      /* control: in its pool's list */
-	struct sl_dialer *dialer; /* control: connects it; opaque here */
+	struct sl_list made;      /* control */
+	struct sl_dialer *dialer; /* control; opaque here */
 	struct sl_pool *pool;
 	struct sl_rpc_channel *channel; /* NULL: it has left */
-	struct sl_list stalled; /* streams whose parts found no room, by item.link (stream.c) */
-	struct sl_list stalled_node; /* in core->stalled, while there are any */
-	uint32_t refs;               /* exchanges that were sent here last */
-	uint32_t streams;            /* streams of this worker that it has */
-	uint16_t number;             /* in its pool; unique while it lives */
+	struct sl_list stalled;         /* streams without room in the RPC, by item.link */
+	struct sl_list stalled_node;    /* in core->stalled */
+	uint32_t refs;                  /* exchanges sent here last */
+	uint32_t streams;               /* of this worker */
+	uint16_t number;                /* unique in its pool */
 	bool leaving;
-	bool known;        /* its channel has joined the RPC */
-	bool joined;       /* part of the configuration in force */
-	bool served;       /* the batcher may send to it */
+	bool known;        /* channel has joined the RPC */
+	bool joined;       /* in the configuration in force */
+	bool served;       /* by the batcher */
 	_Atomic int state; /* enum sl_backend_state; dialer: DOWN to OFFERED, worker: all others */
-	/* worker: how often a switch to another transport succeeded, or failed */
+	/* worker: switches to another transport that succeeded, or failed */
 	_Atomic uint32_t switched_cnt, stayed_cnt;
-	_Atomic bool released; /* control: no dialer connects it any more */
-	_Atomic bool gone;     /* worker: the control thread may free it */
+	_Atomic bool released; /* control: no dialer connects it */
+	_Atomic bool gone;     /* worker: control may free it */
 	char name[];
 };
 
 #define SL_NO_SLOT UINT32_MAX
 
 struct sl_pool {
-	struct sl_list made;     /* control: in core->pools_made */
-	struct sl_list backends; /* control: all that exist */
+	struct sl_list made;     /* control */
+	struct sl_list backends; /* control */
 	struct sl_list node;     /* in core->pools */
 	struct sl_core *core;
-	struct sl_worker_cfg *wcfg; /* has its options; referenced */
+	struct sl_worker_cfg *wcfg; /* referenced */
 	const struct sl_cfg_pool *cfg;
 	struct sl_batcher *batcher;
-	struct sl_backend_ref **by_number; /* [room]; NULL: the number is unused */
+	struct sl_backend_ref **by_number; /* [room]; NULL: unused */
 	uint32_t room;
-	_Atomic uint32_t
-		slot; /* in the maps, or SL_NO_SLOT; written by the worker, read by control */
-	struct sl_svc_hist *hist;     /* [SL_STAGE_CNT], of the slot, or core->unread */
-	struct sl_svc_live live;      /* target of the batcher without a slot */
-	uint32_t next_stream_backend; /* where the search for a stream's backend begins */
-	struct sl_list streams;       /* waiting for a backend, by item.link, oldest first */
+	_Atomic uint32_t slot;        /* in the maps, or SL_NO_SLOT; written by the worker */
+	struct sl_svc_hist *hist;     /* [SL_STAGE_CNT]: of the slot, or core->unread */
+	struct sl_svc_live live;      /* of the batcher, without a slot */
+	uint32_t next_stream_backend; /* first one searched */
+	struct sl_list streams;       /* queued, by item.link, oldest first */
 	uint32_t stream_cnt;
-	bool may_begin; /* the set of backends has changed since these were checked */
+	bool may_begin; /* backends have changed: check `streams` */
 	uint32_t refs;
 	_Atomic bool gone;
 };
 
-/* A pool in one configuration. After the switch it has what it replaced. */
+/* A pool in one configuration. After the switch: what it replaced. */
 struct sl_worker_cfg_pool {
 	struct sl_pool *pool;
-	struct sl_backend_ref **backends; /* [backend_cnt], in the order of the configuration */
+	struct sl_backend_ref **backends; /* [backend_cnt], in the configuration's order */
 	struct sl_backend_ref **by_number;
 	struct sl_batcher *batcher;
 	uint32_t room;
 };
 
-/* GONE: no reference is left. */
+/* GONE: unreferenced. */
 enum sl_worker_cfg_step {
 	SL_WORKER_CFG_MADE,
 	SL_WORKER_CFG_PREPARED,
@@ -96,72 +90,68 @@ enum sl_worker_cfg_step {
 };
 
 struct sl_worker_cfg {
-	struct sl_list made; /* control: in core->wcfgs_made */
+	struct sl_list made; /* control */
 	const struct sl_config *cfg;
 	struct sl_router *router;         /* cfg's routes */
-	struct sl_worker_cfg_pool *pools; /* [cfg->pool_cnt]; referenced while in force */
+	struct sl_worker_cfg_pool *pools; /* [cfg->pool_cnt], referenced in force */
 	struct sl_net_listener *listeners;
 	uint32_t listener_cnt;
-	uint32_t refs;    /* being in force, exchanges (routes), pools (options) */
+	uint32_t refs;    /* by the core, exchanges, pools */
 	_Atomic int step; /* enum sl_worker_cfg_step */
 };
 
-/* Takes a reference. */
 static inline void sl_pool_get(struct sl_pool *g)
 {
 	g->refs++;
 }
 
-/* Drops a reference. An unreferenced pool leaves at the end of a burst, not here. */
+/* Drops a reference. An unreferenced pool leaves at the end of a burst. */
 static inline void sl_pool_put(struct sl_pool *g)
 {
 	if (--g->refs == 0)
 		g->core->leaving = true;
 }
 
-/* Takes a reference. */
 static inline void sl_worker_cfg_get(struct sl_worker_cfg *t)
 {
 	t->refs++;
 }
 
-/* Drops a reference. After the last one the control thread may free it. */
+/* Drops a reference. After the last the control thread may free it. */
 static inline void sl_worker_cfg_put(struct sl_worker_cfg *t)
 {
 	if (--t->refs == 0)
 		atomic_store_explicit(&t->step, SL_WORKER_CFG_GONE, memory_order_release);
 }
 
-/* Returns how far the worker has taken it over. Any thread. */
+/* Returns the worker's progress. Any thread. */
 static inline enum sl_worker_cfg_step sl_worker_cfg_step(const struct sl_worker_cfg *t)
 {
 	return (enum sl_worker_cfg_step)atomic_load_explicit(&t->step, memory_order_acquire);
 }
 
-/* Returns the state. Any thread. */
+/* Any thread. */
 static inline enum sl_backend_state sl_backend_ref_state(const struct sl_backend_ref *m)
 {
 	return (enum sl_backend_state)atomic_load(&m->state);
 }
 
-/* Sets the state. Any thread. */
+/* Any thread. */
 static inline void sl_backend_ref_set_state(struct sl_backend_ref *m, enum sl_backend_state link)
 {
 	atomic_store(&m->state, (int)link);
 }
 
-/* Creates a pool. Control thread. Returns NULL without memory. */
+/* Creates a pool. NULL: no memory. Control thread. */
 struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot);
 /*
- * Creates a backend with an unused number, and a channel that has not joined an RPC. Control
- * thread. NULL: no memory.
+ * Creates a backend with an unused number and a channel outside the RPC. NULL: no memory. Control
+ * thread.
  */
 struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *name);
 /* Frees a backend. Control thread. */
 void sl_backend_ref_free(struct sl_backend_ref *m);
-/*
- * Frees a pool with all its backends. The worker has never seen it, has set `gone`, or has ended.
- */
+/* Frees a pool with all backends. The worker has never seen it, set `gone`, or ended. */
 void sl_pool_free(struct sl_pool *g);
 /* Frees what the worker has marked `gone`. Control thread. */
 void sl_pools_reap(struct sl_core *c);
@@ -171,25 +161,17 @@ extern const struct sl_batch_ops sl_dispatch_batch_ops;
 extern const struct sl_rpc_ops sl_backend_ops;
 
 /*
- * Tells the batcher which backends it may send to: those that are up. Those whose port is down
- * count only if there is no other. Worker.
+ * Tells the batcher which backends are up. Backends whose port is down count only if there is no
+ * other. Worker.
  */
 void sl_pool_update_batcher(struct sl_pool *g);
-/*
- * Hands a transport to the backend's channel: it comes up or switches to it, unless the backend is
- * leaving. Worker.
- */
+/* Hands a transport to the backend's channel, unless the backend is leaving. Worker. */
 void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t);
-/* Ends the connection `number`, which the peer no longer has. Worker. */
+/* Ends the connection `number`, which the peer lacks. Worker. */
 void sl_backend_ref_forgotten(struct sl_backend_ref *m, uint32_t number);
-/*
- * Drains the channel: no new requests, and down after the last reply. It may come up again. Worker.
- */
+/* Drains the channel: down after the last reply, but it may come up again. Worker. */
 void sl_backend_ref_release(struct sl_backend_ref *m);
-/*
- * Takes unreferenced pools and backends one step towards their end. Sets core->leaving if some are
- * left.
- */
+/* Advances the end of unreferenced pools and backends. Sets core->leaving if some are left. */
 void sl_pools_leave(struct sl_core *c);
 
 #endif

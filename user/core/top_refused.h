@@ -2,11 +2,9 @@
 /*
  * The addresses that are refused most, for /stats and the log: Metwally's Space-Saving algorithm.
  *
- * A new address replaces the entry with the lowest rank and inherits that rank plus one. Frequent
- * offenders are therefore never displaced by addresses that come once. An address with more than a
- * ninth of all refusals is always listed. Counts start when an address is listed.
- *
- * The worker writes while it refuses. The control thread reads at any time (seqlock).
+ * A new address replaces the entry with the lowest rank and inherits that rank plus one. An address
+ * with more than a ninth of all refusals is always listed. Counts start when an address is listed.
+ * The worker writes; the control thread reads at any time (seqlock).
  */
 #ifndef SL_CORE_TOP_REFUSED_H
 #define SL_CORE_TOP_REFUSED_H
@@ -15,7 +13,7 @@
 #include <stdint.h>
 #include "wire/addr.h"
 
-/* X(NAME, "metric_name"): resources limited per address. */
+/* X(NAME, "metric_name") */
 #define SL_QUOTA_LIMITS(X)                                                                         \
 	X(CONNECTIONS, "connections")                                                              \
 	X(EXCHANGES, "exchanges")                                                                  \
@@ -32,16 +30,15 @@ enum sl_addr_quota_limit {
 
 enum {
 	SL_TOP_REFUSED_CNT = 8,
-	SL_TOP_REFUSED_LINES =
-		8, /* log lines in SL_TOP_REFUSED_LINES_S seconds, for all addresses together */
+	SL_TOP_REFUSED_LINES = 8, /* log lines in SL_TOP_REFUSED_LINES_S */
 	SL_TOP_REFUSED_LINES_S = 10,
 };
 
 struct sl_top_refused_entry {
 	uint64_t rank; /* 0: unused */
 	uint64_t cnt[SL_QUOTA_LIMIT_CNT];
-	uint64_t logged_ns;  /* when its next log line is allowed */
-	struct sl_addr addr; /* IPv6: the /64; family 0: all unproven addresses */
+	uint64_t logged_ns;  /* next log line allowed */
+	struct sl_addr addr; /* IPv6: /64; family 0: unproven addresses */
 	uint32_t pad;
 };
 
@@ -53,21 +50,18 @@ struct sl_top_refused {
 	struct sl_top_refused_entry list[SL_TOP_REFUSED_CNT]; /* unordered */
 };
 
-/*
- * Counts a refusal. Returns true if it should be logged: at most once in ten seconds for an
- * address.
- */
+/* Counts a refusal. Returns true if it should be logged: once in ten seconds for an address. */
 bool sl_top_refused_add(struct sl_top_refused *r, const struct sl_addr *addr,
 			enum sl_addr_quota_limit what, uint64_t now_ns);
 
 /*
- * Copies the list for another thread, most refused first. False, and an empty copy: it was being
- * written at each try.
+ * Copies the list, most refused first. Any thread. False, and empty: it was being written at each
+ * try.
  */
 bool sl_top_refused_read(const struct sl_top_refused *r, struct sl_top_refused *to);
 
 enum { SL_QUOTA_TEXT = 64 };
-/* Writes "10.0.0.1", "2001:db8::/64" or "datagrams". Returns text. */
+/* Formats "10.0.0.1", "2001:db8::/64" or "datagrams". Returns text. */
 const char *sl_top_refused_text(const struct sl_addr *addr, char text[SL_QUOTA_TEXT]);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adaptive polling: whether an idle worker polls for a while before it sleeps (compare KVM's halt
- * polling). Polling that finds something saves the cost of a sleep: the wake-up and the system
- * calls around it. The worker polls while those savings, weighted, exceed the time spent polling.
- * Otherwise it polls only now and then. Each kind of idle time is learnt separately.
+ * Adaptive polling: whether an idle worker polls before it sleeps (compare KVM's halt polling).
+ * Polling that finds something saves a wake-up and the system calls around it. The worker polls
+ * while those savings, weighted, exceed the time spent polling, otherwise only now and then. Each
+ * kind of idle time is learnt separately.
  */
 #ifndef SL_WORKER_ADAPTIVE_POLL_H
 #define SL_WORKER_ADAPTIVE_POLL_H
@@ -14,42 +14,39 @@
 #include "base/wakeup_cost.h"
 
 enum sl_adaptive_poll_for {
-	SL_POLL_CLIENTS,       /* no request outstanding: the next request */
-	SL_POLL_REPLIES,       /* a reply of a backend with a processor of its own */
-	SL_POLL_LOCAL_THREADS, /* results of threads that may need this processor */
+	SL_POLL_CLIENTS,       /* next request */
+	SL_POLL_REPLIES,       /* reply of a backend on another processor */
+	SL_POLL_LOCAL_THREADS, /* threads that may need this processor */
 	SL_POLL_KINDS,
 };
 
 enum {
 	SL_POLL_ONE_SLEEP = 1 << 12, /* unit of cost */
-	SL_POLL_MEMORY = 16,         /* idle times that are averaged */
-	SL_POLL_TRIAL = 32,          /* one in so many is polled although it does not pay */
-	/* Latency weighs more than processor time. */
+	SL_POLL_MEMORY = 16,         /* idle times averaged */
+	SL_POLL_TRIAL = 32,          /* polls at least one idle time in so many */
+	/* Latency over processor time. */
 	SL_POLL_WEIGHT = 8,
 	SL_POLL_WEIGHT_LOCAL_THREADS = 2,
-	/*
-	 * A reply takes about as long as the last ones. It is polled for as long as pays if it
-	 * always comes.
-	 */
+	/* Replies are polled for as long as pays if they always come. */
 	SL_POLL_REPLY_SLEEPS = SL_POLL_WEIGHT,
-	SL_POLL_STEP = 16, /* the running median moves by this part of itself, plus as many ns */
+	SL_POLL_STEP = 16, /* the median moves by this part, plus as many ns */
 };
 
 struct sl_adaptive_poll_kind {
-	int32_t found, polled; /* averages: polls that found something, time polled */
+	int32_t found, polled; /* averages: found something, time */
 	uint32_t idles;
 };
 
 struct sl_adaptive_poll {
-	uint64_t wake_ns;   /* wake-up latency, or the configured polling time */
-	uint64_t beside_ns; /* median time of the system calls around a sleep */
+	uint64_t wake_ns;   /* wake-up latency, or configured polling time */
+	uint64_t beside_ns; /* median, system calls around a sleep */
 	bool always;        /* configured */
-	bool on;            /* polls in this idle time */
+	bool on;            /* in this idle time */
 	enum sl_adaptive_poll_for what;
 	struct sl_adaptive_poll_kind kinds[SL_POLL_KINDS];
 };
 
-/* Starts as if polling had always found something. `always`: polls for wake_ns each time. */
+/* Starts as if polling had always found something. `always`: polls for wake_ns. */
 static inline void sl_adaptive_poll_init(struct sl_adaptive_poll *s, uint64_t wake_ns, bool always)
 {
 	*s = (struct sl_adaptive_poll){.wake_ns = wake_ns, .always = always};
@@ -57,7 +54,6 @@ static inline void sl_adaptive_poll_init(struct sl_adaptive_poll *s, uint64_t wa
 		s->kinds[i].found = SL_POLL_ONE_SLEEP;
 }
 
-/* Returns the cost of a sleep. */
 static inline uint64_t sl_adaptive_poll_sleep_ns(const struct sl_adaptive_poll *s)
 {
 	return s->wake_ns + s->beside_ns;
@@ -72,13 +68,13 @@ static inline uint64_t sl_adaptive_poll_max_ns(const struct sl_adaptive_poll *s)
 	       (s->what == SL_POLL_REPLIES ? SL_POLL_REPLY_SLEEPS : 1);
 }
 
-/* Returns true if it still polls after idle_ns of an idle time. */
+/* Returns true if the worker still polls after idle_ns. */
 static inline bool sl_adaptive_poll_on(const struct sl_adaptive_poll *s, uint64_t idle_ns)
 {
 	return s->on && idle_ns <= sl_adaptive_poll_max_ns(s);
 }
 
-/* Begins an idle time, after idle_ns of it. Returns true if it polls. */
+/* Begins an idle time, idle_ns ago. Returns true if the worker polls. */
 static inline bool sl_adaptive_poll_begin(struct sl_adaptive_poll *s,
 					  enum sl_adaptive_poll_for what, uint64_t idle_ns)
 {
@@ -92,7 +88,6 @@ static inline bool sl_adaptive_poll_begin(struct sl_adaptive_poll *s,
 	return s->on = sl_adaptive_poll_on(s, idle_ns);
 }
 
-/* Ends an idle time after idle_ns. */
 static inline void sl_adaptive_poll_end(struct sl_adaptive_poll *s, bool found, uint64_t idle_ns)
 {
 	struct sl_adaptive_poll_kind *k = &s->kinds[s->what];
@@ -109,10 +104,7 @@ static inline void sl_adaptive_poll_end(struct sl_adaptive_poll *s, bool found, 
 	s->on = false;
 }
 
-/*
- * Records a sleep. beside_ns: time from the decision until the worker runs again, less the time
- * asleep.
- */
+/* Records a sleep. beside_ns: from the decision until the worker runs, less the time asleep. */
 static inline void sl_adaptive_poll_slept(struct sl_adaptive_poll *s, uint64_t beside_ns)
 {
 	uint64_t step_ns = s->beside_ns / SL_POLL_STEP + SL_POLL_STEP;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker: one thread with its own receive queues, memory, connections, timers and RPC channels.
- * Other threads send messages, which it reads between two bursts.
+ * It reads other threads' messages between two bursts.
  */
 #ifndef SL_WORKER_WORKER_H
 #define SL_WORKER_WORKER_H
@@ -21,23 +21,20 @@ struct sl_transport;
 
 enum sl_worker_verb {
 	SL_WORKER_ADOPT,
-	SL_WORKER_FORGET,  /* the peer no longer has the backend's connection `number` */
-	SL_WORKER_RELEASE, /* the backend is no longer used: its link ends after its requests */
+	SL_WORKER_FORGET,  /* the peer lacks connection `number` */
+	SL_WORKER_RELEASE, /* link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
 	SL_WORKER_DRAIN,
 	SL_WORKER_STOP,
 };
 
-/*
- * A message. Allocated with malloc; the worker owns and frees it once it is sent. wcfg stays the
- * control thread's.
- */
+/* Allocated with malloc; the worker owns it once sent. wcfg stays the control thread's. */
 struct sl_worker_msg {
 	enum sl_worker_verb verb;
 	struct sl_backend_ref *backend;
 	struct sl_transport *transport;
-	uint32_t number; /* number of a virtual connection */
+	uint32_t number; /* of a virtual connection */
 	struct sl_worker_cfg *wcfg;
 };
 
@@ -48,7 +45,7 @@ struct sl_worker {
 	struct sl_umem umem;
 	struct sl_net net;
 	struct sl_core core;
-	struct sl_tls *tls; /* TLS of its connections */
+	struct sl_tls *tls;
 	struct sl_proxy_env proxy;
 	struct sl_port *ports[SL_MAX_PORTS];
 	unsigned port_cnt;
@@ -56,38 +53,35 @@ struct sl_worker {
 	struct sl_mpsc *mailbox;
 	pthread_t thread;
 	bool thread_started;
-	bool stopping, draining; /* used by the worker only */
+	bool stopping, draining; /* worker only */
 	_Atomic bool drained;
-	bool news;        /* the last round found requests or replies */
-	bool idle;        /* the last round found nothing; the worker polls */
-	uint64_t busy_ns; /* last time with something to do */
+	bool news;        /* the last round found requests, replies */
+	bool idle;        /* the worker polls */
+	uint64_t busy_ns; /* last work */
 	uint64_t loops, busy_loops, sleeps;
 };
 
-/* Creates all but ports and thread. Ports are added by the gateway next. Returns 0 or -errno. */
+/* Creates all but ports and thread. The gateway adds ports next. Returns 0 or -errno. */
 int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
 		   uint32_t frame_size);
 /*
- * Creates stack, core and epoll set, once the ports exist. `tls` has the TLS thread functions; the
- * rest is filled in. Returns 0 or -errno.
+ * Creates stack, core and epoll set on existing ports. `tls` has the TLS thread functions; the rest
+ * is filled in. Returns 0 or -errno.
  */
 int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
 		    const struct sl_core_maps *maps, const struct sl_tls_config *tls);
 /* Starts the thread. Returns 0 or -errno. */
 int sl_worker_start(struct sl_worker *w);
-/* Ends the thread and waits for it. */
+/* Ends and joins the thread. */
 void sl_worker_stop(struct sl_worker *w);
-/* Frees the worker, whose thread has ended. */
+/* Frees the worker; its thread has ended. */
 void sl_worker_fini(struct sl_worker *w);
 
-/*
- * Sends a message. Any thread. Returns 0, or -EAGAIN: the mailbox is full and the caller keeps the
- * message.
- */
+/* Sends a message. Any thread. Returns 0, or -EAGAIN: full; the caller keeps the message. */
 int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg);
-/* Sends a copy of a message and waits for room. Control thread. Returns 0 or -ENOMEM. */
+/* Sends a copy and waits for room. Control thread. Returns 0 or -ENOMEM. */
 int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg);
-/* Creates the mailbox. Returns 0 or -errno. */
+/* Returns 0 or -errno. */
 int sl_worker_mailbox_open(struct sl_worker *w);
 /* Frees the mailbox and the messages in it. */
 void sl_worker_mailbox_close(struct sl_worker *w);
