@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lifetime of a backend: open with listeners, poll or run, stop, close, statistics. */
+/* Lifetime of a backend. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,6 @@
 
 enum { BATCH_DEFAULT = 256, SLOTS = 256, BULK_DEFAULT = 4 << 20 };
 
-/* length of one iteration of sl_backend_run() */
 enum { RUN_WAIT_US = 1000000 };
 
 static bool watch_fd(struct sl_backend *b, int fd, void *ptr)
@@ -24,7 +23,6 @@ static bool watch_fd(struct sl_backend *b, int fd, void *ptr)
 	return epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* Listens on each of the comma-separated endpoints. */
 static int listen_on_all(struct sl_backend *b, struct sl_err *err)
 {
 	const struct sl_rpc_memory mem = {b->opt.memory, b->opt.memory_len};
@@ -174,10 +172,10 @@ void sl_backend_stop(struct sl_backend *b)
 
 	atomic_store(&b->stop, true);
 	if (write(b->wake_fd, &one, sizeof(one)) < 0)
-		errno = saved; /* already signalled */
+		errno = saved;
 }
 
-/* Also takes replies made by `done` callbacks meanwhile. */
+/* Also takes replies of `done` callbacks. */
 static void take_all(struct sl_backend *b)
 {
 	while (sl_be_replies_take(b))
@@ -222,7 +220,7 @@ void sl_backend_close(struct sl_backend *b)
 	sl_be_flush(b);
 	sl_list_for_each (at, &b->channels)
 		sl_be_channel_close(sl_container_of(at, struct channel, node));
-	/* Last replies of the program; requests are invalid from here on. */
+	/* Requests are invalid from here on. */
 	take_all(b);
 	sl_list_for_each_safe (at, next, &b->channels) {
 		struct channel *ch = sl_container_of(at, struct channel, node);

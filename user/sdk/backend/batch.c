@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms batches from the queue. Each pass of serve.c either runs the handler (inline) or offers the
- * batch to the handler's thread (threads.c). Other upcalls go through sl_be_upcall().
+ * Forms batches from the queue, and runs or offers them. Other upcalls go through sl_be_upcall().
  */
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 
-/* One of so many requests is taken from the least urgent class, to prevent starvation. */
+/* One of so many is of the least urgent class, against starvation. */
 enum { TURN_OF_LEAST = 16 };
 
-/* Moves requests from the queue to the batch, and drops expired ones. Returns their number. */
+/* Fills the batch, and drops expired requests. Returns its size. */
 static unsigned form_batch(struct sl_backend *b)
 {
 	struct sl_batch *batch = &b->batch;

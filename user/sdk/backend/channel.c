@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connection of a gateway. Parts of messages become requests, and complete ones are queued for a
- * batch (on_part). Handlers learn of cancellations and lost links. serve.c adds a channel per
- * accepted transport, and frees it when no handler has a request of it.
+ * Connection of a gateway: parts of messages become requests, and complete ones are queued
+ * (on_part).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,14 +10,13 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-/* A gateway probes a silent backend, so it is never silent for long. Silent ones are pinged. */
+/* Silent gateways are pinged. */
 #define SILENCE_NS (UINT64_C(5) * SL_NS_PER_SEC)
 #define PING_NS    SL_NS_PER_SEC
 
 /* Stands for an empty table, read-only. */
 static struct request *no_requests[SL_BE_BUCKETS];
 
-/* Returns false without memory. */
 static bool borrow_table(struct channel *ch)
 {
 	struct sl_backend *b = ch->b;
@@ -60,7 +58,6 @@ static void fail_channel(struct channel *ch, int error)
 		ch->link.error = error;
 }
 
-/* Returns the status for requests that the program does not support, or SL_RPC_OK. */
 static enum sl_rpc_status is_beyond(const struct sl_backend_options *opt, uint8_t flags)
 {
 	if (flags & SL_ENTRY_STREAM)
@@ -75,7 +72,7 @@ static void refuse_request(struct channel *ch, const struct sl_part *part,
 		fail_channel(ch, -ENOBUFS);
 }
 
-/* Creates a request for its first part, with memory for all parts, or refuses it. */
+/* Creates a request with memory for all parts, or refuses it. */
 static struct request *begin_request(struct channel *ch, const struct sl_part *part)
 {
 	enum sl_rpc_status beyond = is_beyond(&ch->b->opt, part->entry->flags);
@@ -125,7 +122,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 	}
 	rq = part->first ? begin_request(ch, part) : sl_be_find(ch, part->entry->id);
 	if (!rq)
-		return; /* refused or cancelled */
+		return;
 	if (flags & SL_ENTRY_STREAM) {
 		if (part->entry->len || part->entry->rest || !part->first)
 			fail_channel(ch, -EPROTO);
@@ -160,14 +157,13 @@ static void on_sent(void *ctx, struct sl_send *s)
 }
 
 /*
- * Tells the handler once that the client is gone. A blocked request also gets `writable`, so that
- * the program can close it.
+ * Tells the handler once. A blocked request also gets `writable`, so that the program can close it.
  */
 static void tell_gone(struct request *rq)
 {
 	const struct sl_backend_options *opt = &rq->channel->b->opt;
 
-	/* After its reply, possibly by another thread, the handler is done with the request. */
+	/* The handler is done with it after its reply, possibly by another thread. */
 	if (atomic_exchange(&rq->gone, true) || atomic_load(&rq->over))
 		return;
 	sl_be_upcall(rq, opt->cancelled);
@@ -181,7 +177,7 @@ static void lose_request(struct request *rq)
 		sl_be_stream_cancel(rq);
 	else
 		tell_gone(rq);
-	sl_be_replies_drop(rq); /* they will get no credit, and may be lent */
+	sl_be_replies_drop(rq); /* may be lent */
 }
 
 static void on_cancel(void *ctx, uint64_t id)
@@ -259,14 +255,13 @@ static const struct sl_link_ops link_ops = {
 	.retired = on_retired,
 };
 
-/* Returns true if the peer announced, on the channel's transport, that it switches to this one. */
 static bool goes_on_by(const struct channel *ch, const struct sl_transport *t)
 {
 	return ch->up && t->link && ch->link.t->link == t->link &&
 	       ch->link.t->peer_epoch == t->peer_epoch;
 }
 
-/* Finds the channel that the peer moves to `t`, or NULL. */
+/* Returns the channel that migrates to `t`, or NULL. */
 static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transport *t)
 {
 	struct sl_list *at;
@@ -375,10 +370,7 @@ static bool is_blocked(const struct channel *ch)
 	return atomic_load(&ch->blocked) || atomic_load(&ch->wanted);
 }
 
-/*
- * Returns true if passes can skip the channel: its hub reports input, and output wakes it. While a
- * backend drains, all channels are polled.
- */
+/* Returns true if passes can skip the channel. A draining backend polls all. */
 static bool may_rest(struct channel *ch)
 {
 	return ch->link.t->poll_group && ch->b->listener_cnt && !ch->classes && !is_blocked(ch) &&

@@ -7,10 +7,9 @@
  *   any thread:      sl_reply -> [hand-over stack, if not the I/O thread] -> channel's replies
  *   I/O thread:      replies -> one RESPONSE message per channel and class -> link
  *
- * With `inline_handler` the polling thread is both. The I/O thread owns everything except: the
- * batch (owner: `turn`), a request that a handler has not answered, the hand-over stack, and
- * atomics. One batch is out at a time. Further requests stay in the queue, where they can be
- * cancelled, overtaken and expire. A channel outlives its link while handlers have requests of it.
+ * With `inline_handler` the polling thread is both. The I/O thread owns all but: the batch (owner:
+ * `turn`), a request that a handler has not answered, the hand-over stack, and atomics. One batch
+ * is out at a time. A channel outlives its link while handlers have requests of it.
  *
  * An idle channel with a hub (rpc/poll_group.h) is not polled until the hub reports input, or until a
  * reply or credit must be sent.
@@ -32,18 +31,15 @@ enum {
 	SL_BE_BUCKETS = 4096,           /* hash table of a channel's requests by id */
 	SL_BE_SHARES = 4096,            /* hash table of client shares */
 	SL_BE_RESPONSE_MAX = 256 << 10, /* bytes of one RESPONSE with several replies */
-	/*
-	 * Polling before sleep. Usually covers the gateway's next request; longer starves other
-	 * threads.
-	 */
+	/* polling before sleep; longer starves other threads */
 	SL_BE_SPIN_NS = 15000,
 };
 #define SL_BE_CHANNEL_MEM ((size_t)256 << 20) /* memory of requests of one channel */
 #define SL_BE_REQUEST_MEM ((size_t)1 << 30)
-/* the same limit applies to replies of other threads */
+/* also the limit of other threads' replies */
 #define SL_BE_REPLY_MEM ((size_t)512 << 20)
-#define SL_BE_WANT_NS   (10 * SL_NS_PER_MS) /* interval between checks of a share without room */
-/* unsent parts of a channel above which no more are accepted */
+#define SL_BE_WANT_NS   (10 * SL_NS_PER_MS)
+/* no more parts above it */
 #define SL_BE_UNSENT_MEM ((size_t)4 << 20)
 
 struct request;
@@ -53,36 +49,36 @@ struct reply {
 	struct reply *next;
 	struct request *rq;
 	struct sl_rpc_entry entry;
-	struct reply *whole; /* message that this is a piece of, or NULL */
+	struct reply *whole;
 	const uint8_t *meta; /* padded to 8 */
-	const uint8_t *body; /* padded to 8, directly after `meta`; if lent, the program's memory */
-	sl_reply_done_fn *done; /* only if lent */
+	const uint8_t *body; /* padded to 8, after `meta`; or lent by the program */
+	sl_reply_done_fn *done;
 	void *done_arg;
-	uint32_t cut;    /* bytes already cut into pieces */
+	uint32_t cut;    /* bytes cut into pieces */
 	uint32_t pieces; /* unsent pieces, plus one while cutting */
 	enum { REPLY_POOLED, REPLY_MALLOC, REPLY_EMBEDDED } where;
-	bool discard; /* only ends the request, nothing is sent */
+	bool discard; /* only ends the request */
 	bool lent;
 	bool counted;               /* in `unsent` of the channel */
-	struct client_share *share; /* share that pays for the memory; outlives the request */
+	struct client_share *share; /* outlives the request */
 	uint8_t priority;
 };
 
-/* Reply memory of one client address of a channel, see share.c. */
+/* Reply memory of a client address, see share.c. */
 struct client_share {
 	struct client_share *next;
 	struct channel *channel;
 	struct sl_list stalled; /* REPLIED requests waiting for credit, longest first */
 	struct sl_list node;
-	uint32_t client;      /* client of its requests' views */
-	uint32_t request_cnt; /* requests that refer to it; not counted in `unknown` */
+	uint32_t client;
+	uint32_t request_cnt; /* not counted in `unknown` */
 	uint32_t look;
 	_Atomic size_t reply_used;   /* written only by the I/O thread */
 	_Atomic size_t foreign_used; /* of other threads */
 	_Atomic size_t wanted;       /* least need of a blocked request; 0: none */
 };
 
-/* Returns the bytes after `rp`: metadata and, unless lent, payload, each padded to 8. */
+/* Returns metadata and, unless lent, payload, each padded to 8. */
 static inline uint8_t *reply_bytes(struct reply *rp)
 {
 	return (uint8_t *)(rp + 1);
@@ -92,7 +88,7 @@ static inline uint8_t *reply_bytes(struct reply *rp)
 struct part {
 	struct part *next;
 	uint32_t len;
-	uint32_t left; /* bytes of the message after these */
+	uint32_t left; /* of the message */
 	bool compressed;
 	uint8_t bytes[];
 };
@@ -108,46 +104,46 @@ struct request {
 	struct request *hash_next;
 	struct channel *channel;
 	uint64_t id, deadline_ns; /* UINT64_MAX: none */
-	uint64_t begun_ns;        /* time of delivery to the handler; 0: not yet */
+	uint64_t begun_ns;        /* delivery to the handler; 0: not yet */
 	uint32_t together;
-	size_t filled, size; /* bytes of the body received; memory charged */
+	size_t filled, size; /* body received; memory charged */
 	uint8_t *body;
 	enum { BODY_HERE, BODY_PLACED, BODY_APART } where;
 	enum request_state state;
 	uint32_t credit;       /* reply bytes that may be sent */
-	_Atomic int64_t room;  /* the same minus waiting bytes: below 1 no part is accepted */
-	uint32_t message_left; /* bytes of a gRPC message that the handler sends in pieces */
+	_Atomic int64_t room;  /* minus waiting bytes; below 1 no part is accepted */
+	uint32_t message_left; /* bytes left of a message sent in pieces */
 	bool message_compressed;
-	_Atomic bool begun;                   /* the first part of the reply was made */
-	_Atomic uint8_t interims;             /* interim replies made */
-	bool taken;                           /* the first part reached the I/O thread */
-	struct reply *waiting, **waiting_end; /* messages without credit */
+	_Atomic bool begun; /* a part was made */
+	_Atomic uint8_t interims;
+	bool taken; /* a part reached the I/O thread */
+	struct reply *waiting, **waiting_end;
 	struct sl_list stalled;
 	uint64_t
-		/* time (without `away_ns`) of the last credit, or when it began to wait */
+		/* last credit or begin of waiting, without `away_ns` */
 		credit_ns;
 	_Atomic bool gone;    /* cancelled or link lost */
 	_Atomic bool blocked; /* a part was rejected: `writable` is due */
 	/* streams only */
 	bool stream, ended, told_end;
-	bool has_headers;           /* metadata contain headers */
+	bool has_headers;
 	_Atomic bool expects;       /* neither 100 (Continue) nor a reply was sent */
-	bool ignored;               /* an Upgrade that the program does not support */
-	uint32_t in_credit, in_due; /* credit of the gateway; part of it to be announced */
-	uint32_t in_rest;           /* bytes of the message in later entries */
-	uint32_t in_left;           /* bytes of it not yet received */
+	bool ignored;               /* unsupported Upgrade */
+	uint32_t in_credit, in_due; /* credit of the gateway; to be announced */
+	uint32_t in_rest;           /* in later entries */
+	uint32_t in_left;           /* not yet received */
 	bool in_compressed;
-	const struct sl_rpc_header *in_from; /* message in which its next part must be */
-	bool wide;                           /* has a wide window */
-	uint32_t in_kept;                    /* bytes in `parts`, at least SL_RPC_MIN_COST each */
-	uint32_t in_given;                   /* credit granted, until it is wide */
+	const struct sl_rpc_header *in_from; /* message of its next part */
+	bool wide;
+	uint32_t in_kept;  /* in `parts`, at least SL_RPC_MIN_COST each */
+	uint32_t in_given; /* credit granted, until it is wide */
 	struct part *parts, **parts_end;
-	uint8_t *trailers; /* storage of view.trailers */
+	uint8_t *trailers;
 	struct sl_list window;
 	struct request *resume_next;
 	_Atomic bool paused, resuming;
-	_Atomic bool over;    /* replied: no further upcalls */
-	struct reply closing; /* reply without payload, needs no allocation */
+	_Atomic bool over;    /* no further upcalls */
+	struct reply closing; /* needs no allocation */
 	uint8_t bytes[];      /* metadata and, if BODY_HERE, the body, aligned to 16 */
 };
 
@@ -162,20 +158,20 @@ struct channel {
 	struct sl_list windows; /* streams with credit to announce */
 	uint32_t open_cnt;
 	size_t mem_used;
-	/* Replies to pack by class, most urgent first; bit i of `classes`: class i is not empty. */
+	/* Replies to pack; bit i of `classes`: class i is not empty. */
 	struct {
 		struct reply *first, **end;
 	} replies[SL_CLASS_CNT];
 	uint32_t classes;
-	struct sl_list stalled;      /* shares with requests waiting for credit */
-	struct client_share unknown; /* share of requests without a client */
+	struct sl_list stalled;
+	struct client_share unknown; /* requests without a client */
 	uint32_t share_cnt, looks;
-	uint64_t want_ns;            /* next check of `wanted` */
+	uint64_t want_ns;
 	_Atomic size_t reply_used;   /* written only by the I/O thread */
 	_Atomic size_t foreign_used; /* of other threads */
-	_Atomic size_t wanted;       /* least memory that a blocked request needs; 0: none */
-	_Atomic size_t unsent;       /* memory of parts delayed by the transport, not by clients */
-	_Atomic bool blocked;        /* a request is blocked by `unsent` */
+	_Atomic size_t wanted;       /* as in a share */
+	_Atomic size_t unsent;       /* parts delayed by the transport, not by clients */
+	_Atomic bool blocked;        /* by `unsent` */
 	struct request **bucket;     /* SL_BE_BUCKETS; borrowed while requests are open */
 };
 
@@ -193,7 +189,7 @@ struct sl_backend {
 	struct client_share **shares;
 	struct request **spare; /* free tables, linked by their first entries */
 	uint32_t channel_cnt, open_cnt, queue_cnt;
-	uint32_t wide_cnt; /* streams with wide windows */
+	uint32_t wide_cnt;
 	struct sl_capped_alloc request_mem, reply_mem;
 	struct sl_reassembly_scratch scratch;
 	struct sl_tx_ports tx_ports;
@@ -202,8 +198,8 @@ struct sl_backend {
 	struct sl_backend_stats stats;
 	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;
 	uint64_t taken;
-	uint64_t pass_ns, away_ns; /* time of the last pass; total time without passes */
-	uint64_t upcalls;          /* upcalls for requests and streams, not batches */
+	uint64_t pass_ns, away_ns; /* last pass; total time without passes */
+	uint64_t upcalls;          /* without batches */
 	struct request *resumed_next;
 	enum sl_away told_away;
 	int epoll_fd, wake_fd;
@@ -224,13 +220,12 @@ struct sl_backend {
 	_Atomic(struct request *) resumed;
 };
 
-/* Returns the status for a request that was delivered: retried elsewhere only if idempotent. */
+/* Returns the status of a delivered request: only idempotent ones are retried. */
 static inline enum sl_rpc_status sl_be_unanswered(const struct request *rq)
 {
 	return rq->view.idempotent ? SL_RPC_REFUSED : SL_RPC_LOST;
 }
 
-/* Returns what gateways are told about new requests. */
 static inline enum sl_away sl_be_away(const struct sl_backend *b)
 {
 	if (!b->listener_cnt || atomic_load_explicit(&b->leaves, memory_order_relaxed))
@@ -244,42 +239,37 @@ extern _Thread_local struct sl_backend *sl_be_polling;
 
 bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t);
 void sl_be_channel_close(struct channel *ch);
-/* channel.c. Checks every TICK_NS whether the gateway is alive and work is pending. */
+/* channel.c. Called every TICK_NS. */
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
 void sl_be_channel_wake(struct channel *ch);
 void sl_be_channels_wake(struct sl_backend *b);
-/* Wakes idle channels with blocked parts. */
 void sl_be_channels_wake_blocked(struct sl_backend *b);
 /* Checks idle channels for lost links and due pings. */
 void sl_be_channels_look(struct sl_backend *b);
-/* Frees a closed channel if no handler has a request of it. Returns true if freed. */
+/* Frees a closed channel unless handlers have requests. Returns true if freed. */
 bool sl_be_channel_reap(struct channel *ch);
 struct request *sl_be_find(const struct channel *ch, uint64_t id);
 
 struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part);
 bool sl_be_request_parse(struct request *rq, const struct sl_part *part);
-/*
- * request.c. Allocates the body, by the program's `place` if it has one. Returns false without
- * memory.
- */
+/* request.c. Allocates the body. Returns false without memory. */
 bool sl_be_request_place(struct request *rq);
 void sl_be_request_free(struct request *rq);
-/* Ends a request with a status. I/O thread. */
+/* I/O thread. */
 void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 
 /* waiting.c. Counts a reply in `unsent` until it is sent or waits for credit. */
 void sl_be_reply_count(struct reply *rp);
-/* Queues a reply. Any thread; in the I/O thread it is processed at once and may end the request. */
+/* Any thread; in the I/O thread it may end the request. */
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
 /* Sends a status without a request. Returns 0 or -ENOMEM. */
 int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status);
-/* Processes replies of other threads. Returns false if there were none. */
+/* Processes other threads' replies. Returns false without any. */
 bool sl_be_replies_take(struct sl_backend *b);
-/* Wakes the I/O thread if it sleeps. */
 void sl_be_wake(struct sl_backend *b);
-/* Packs replies into RESPONSE messages, most urgent class first. */
+/* Packs RESPONSE messages, most urgent class first. */
 void sl_be_replies_pack(struct channel *ch);
-/* Frees the replies to be packed of a channel that is down. */
+/* Frees the unpacked replies of a channel that is down. */
 void sl_be_replies_forget(struct channel *ch);
 void sl_be_replies_sent(struct channel *ch, struct sl_send *s);
 void sl_be_reply_free(struct reply *rp);
@@ -292,15 +282,14 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes);
 void sl_be_share_init(struct client_share *share, struct channel *ch, uint32_t client);
 /* Moves a request from `unknown` to its client's share; it stays there without memory. */
 void sl_be_share_join(struct request *rq);
-/* Detaches a request from its share before it is freed. */
 void sl_be_share_leave(struct request *rq);
-/* Appends a REPLIED request to those of its share that wait for credit. */
+/* Appends a REPLIED request to `stalled`. */
 void sl_be_share_stall(struct request *rq);
 /* Returns true if `len` more bytes are within the share. */
 bool sl_be_reply_mem_left(const struct client_share *share, size_t len);
 /* Same for the channel. False implies false for every share. */
 bool sl_be_channel_mem_left(const struct channel *ch, size_t len);
-/* Allocates reply memory. Returns NULL at the limit of all channels. Giving may free the share. */
+/* Returns NULL at the limit of all channels. Giving may free the share. */
 void *sl_be_reply_mem_take(struct client_share *share, size_t len);
 void sl_be_reply_mem_give(struct client_share *share, void *ptr);
 /*
@@ -311,19 +300,18 @@ bool sl_be_foreign_take(struct client_share *share, size_t len);
 void sl_be_foreign_undo(struct client_share *share, size_t len);
 void sl_be_foreign_give(struct client_share *share, size_t len);
 /*
- * Ends replies of the largest share whose client has taken nothing for a while. Does so while the
- * channel uses more than a quarter of the free memory.
+ * Ends stalled replies of the largest share while the channel uses over a quarter of the free
+ * memory.
  */
 void sl_be_replies_relieve(struct channel *ch);
 
-/* stream.c. Handles the first entry of a stream. */
+/* stream.c. */
 void sl_be_stream_open(struct request *rq, const struct sl_part *part);
 /* Handles a further entry. Returns false on a protocol error. */
 bool sl_be_stream_part(struct request *rq, const struct sl_part *part);
 void sl_be_stream_cancel(struct request *rq);
-/* Drops remaining input after the reply. */
 void sl_be_stream_over(struct request *rq);
-/* Delivers to streams that other threads have resumed. Returns false if there were none. */
+/* Delivers to resumed streams. Returns false without any. */
 bool sl_be_streams_take(struct sl_backend *b);
 unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsigned max);
 void sl_be_stream_free(struct request *rq);
@@ -333,11 +321,9 @@ unsigned sl_be_batch_run(struct sl_backend *b);
 /* Offers a batch to the handler's thread if it is idle. Returns its size. */
 unsigned sl_be_batch_offer(struct sl_backend *b);
 void sl_be_flush(struct sl_backend *b);
-/* Calls `fn`, if not NULL, for a request that a handler has. Its replies are processed later. */
+/* Calls `fn`, if not NULL; its replies are processed later. */
 void sl_be_upcall(struct request *rq, sl_request_fn *fn);
-/*
- * Used around a call of the program: its replies are handed over, so none ends a request meanwhile.
- */
+/* Used around a call of the program: its replies then end no request meanwhile. */
 static inline struct sl_backend *sl_be_step_out(void)
 {
 	struct sl_backend *outer = sl_be_polling;
@@ -348,17 +334,14 @@ static inline struct sl_backend *sl_be_step_out(void)
 
 /* serve.c. Serves for `wait_us` or until the end; inline also until an upcall. Returns batches. */
 unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us);
-/* Prepares the I/O thread for sleep. Returns false if there is work. */
+/* Returns false if there is work. */
 bool sl_be_arm(struct sl_backend *b);
 void sl_be_disarm(struct sl_backend *b);
 void sl_be_take_events(struct sl_backend *b, int wait_ms);
 void sl_be_drain(struct sl_backend *b);
 void sl_be_close_listeners(struct sl_backend *b);
 
-/*
- * threads.c. Waits for a batch and handles it, in the handler's thread. Returns the number of
- * batches or -errno.
- */
+/* threads.c. Handler's thread. Returns the number of batches or -errno. */
 int sl_be_handle_wait(struct sl_backend *b, unsigned wait_us);
 void sl_be_wake_handler(struct sl_backend *b);
 bool sl_be_is_io_thread(const struct sl_backend *b);

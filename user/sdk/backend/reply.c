@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Builds replies. Call order: sl_reply -> reply_part -> reply_alloc, fill_head, put_bytes ->
- * sl_be_reply_hand_over (waiting.c). A part without `room` is rejected with EAGAIN, and `writable`
- * follows.
- */
+/* Builds replies and hands them over (waiting.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include "sdk/backend/internal.h"
@@ -11,8 +7,7 @@
 #include "base/tlv.h"
 
 /*
- * Early replies of a slow handler are sent before its late ones. If sending itself is slow (a
- * doorbell that is a system call), more replies are sent together.
+ * Early replies of a slow handler are sent before its late ones; more together if sending is slow.
  */
 enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
 
@@ -21,7 +16,7 @@ static size_t text_field_len(const char *s)
 	return s ? 4 + strlen(s) : 0;
 }
 
-/* Returns the length of the metadata; above SL_RPC_MAX_META if any field is too long. */
+/* Returns a value above SL_RPC_MAX_META if any field is too long. */
 static size_t meta_len_of(const struct sl_reply_args *a)
 {
 	size_t len = text_field_len(a->content_type) + text_field_len(a->grpc_message);
@@ -40,7 +35,7 @@ static size_t meta_len_of(const struct sl_reply_args *a)
 	return len;
 }
 
-/* Allocates from the I/O thread's pool, or with malloc in other threads, under the same limits. */
+/* Allocates from the I/O thread's pool, or with malloc in other threads. */
 static struct reply *reply_alloc(struct request *rq, size_t bytes)
 {
 	size_t len = sizeof(struct reply) + bytes;
@@ -85,7 +80,7 @@ static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_stat
 	return now;
 }
 
-/* Ends the request with its embedded reply, so this cannot fail. */
+/* Uses the embedded reply, so cannot fail. */
 static void close_with(struct request *rq, enum sl_rpc_status status, bool discard)
 {
 	struct reply *rp = &rq->closing;
@@ -102,7 +97,6 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status)
 	close_with(rq, status, false);
 }
 
-/* Sends replies while a long handler is running. */
 static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
 {
 	uint64_t gap_ns;
@@ -120,8 +114,8 @@ static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
 }
 
 /*
- * Returns true if earlier parts are within the credit. Otherwise `blocked` is set, and the I/O
- * thread calls `writable`. The second check avoids a race with it.
+ * Returns true if earlier parts are within the credit. Otherwise the I/O thread calls `writable`;
+ * the second check avoids a race with it.
  */
 static bool has_room(struct request *rq)
 {
@@ -132,7 +126,7 @@ static bool has_room(struct request *rq)
 	       atomic_exchange(&rq->blocked, false);
 }
 
-/* Lowers *wanted to `len`: the smallest need is served first. */
+/* Lowers *wanted: the smallest need is served first. */
 static void raise_wanted(_Atomic size_t *wanted, size_t len)
 {
 	size_t least = atomic_load(wanted);
@@ -141,7 +135,7 @@ static void raise_wanted(_Atomic size_t *wanted, size_t len)
 	}
 }
 
-/* Blocks a part without memory, or refuses a last one, which cannot wait. */
+/* Blocks a part, or refuses a last one, which cannot wait. */
 static int without_memory(struct request *rq, size_t bytes, bool more)
 {
 	struct channel *ch = rq->channel;
@@ -159,7 +153,7 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 	return -EAGAIN;
 }
 
-/* Blocks a part if the transport has much to send already. Returns true if blocked. */
+/* Blocks a part behind much unsent data. Returns true if blocked. */
 static bool is_full(struct request *rq)
 {
 	struct channel *ch = rq->channel;
@@ -174,7 +168,7 @@ static bool is_full(struct request *rq)
 	return true;
 }
 
-/* Writes metadata and body behind the reply. Padding is zero, so that no stale bytes are sent. */
+/* Padding is zero, so that no stale bytes are sent. */
 static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
 {
 	size_t padded = sl_rpc_pad8(rp->entry.meta_len);
@@ -215,16 +209,12 @@ static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
 	rp->body = body;
 }
 
-/* Body lent by the program. */
 struct loan {
 	sl_reply_done_fn *done;
 	void *arg;
 };
 
-/*
- * Prepares a piece of a message; *rest bytes follow in later pieces. All pieces of a message have
- * the same flags (sluice/rpc_wire.h).
- */
+/* Prepares a piece; *rest bytes follow. All pieces of a message have the same flags. */
 static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t *rest)
 {
 	bool begins = !rq->message_left;
@@ -250,9 +240,7 @@ static bool is_no_message(const struct sl_reply_args *a)
 	return a->no_message || (!a->more && !a->body_len && a->grpc_status);
 }
 
-/*
- * Queues a part of a reply; the body is copied unless lent. `rest`: bytes of the message to follow.
- */
+/* `rest`: bytes of the message to follow. */
 static int reply_part(struct request *rq, const struct sl_reply_args *args, uint64_t rest,
 		      const struct loan *loan)
 {
@@ -332,7 +320,6 @@ int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
 	return send_reply((struct request *)rq, args, &(struct loan){done, arg});
 }
 
-/* Queues an interim reply. */
 static void say_before(struct request *rq, struct reply *rp, const struct sl_reply_args *args,
 		       size_t meta_len)
 {

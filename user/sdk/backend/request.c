@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests of a channel, from their first part (channel.c) to their last reply (waiting.c), and the
- * program's accessors.
- */
+/* Requests of a channel, and the program's accessors. */
 #include "sdk/backend/internal.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -184,7 +181,6 @@ void sl_be_request_free(struct request *rq)
 	sl_capped_free(&ch->b->request_mem, rq);
 }
 
-/* Finds the first field with this tag and name. */
 static bool find_field(struct sl_span rest, uint16_t want, const char *name, const char **value,
 		       size_t *value_len)
 {

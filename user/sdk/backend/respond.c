@@ -7,7 +7,7 @@ static const uint8_t zeros[8];
 
 enum { SPANS_MAX = 3 }; /* per reply */
 
-/* Returns how many replies fit in one message; a long one is alone. */
+/* A long reply is alone in its message. */
 static unsigned count_together(const struct reply *rp, uint64_t *total)
 {
 	unsigned cnt = 0;
@@ -25,7 +25,7 @@ static unsigned count_together(const struct reply *rp, uint64_t *total)
 	return cnt;
 }
 
-/* Appends the spans of a reply; without a loan it is contiguous. */
+/* Without a loan, a reply is contiguous. */
 static struct sl_span *add_spans(struct sl_span *to, const struct reply *rp)
 {
 	size_t meta = sl_rpc_pad8(rp->entry.meta_len), len = rp->entry.len;
@@ -98,7 +98,7 @@ void sl_be_replies_pack(struct channel *ch)
 {
 	while (ch->classes && !ch->link.error) {
 		if (!pack_one(ch, (unsigned)__builtin_ctz(ch->classes)))
-			return; /* memory is freed as messages are sent */
+			return;
 	}
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Loop of the I/O thread. Call order: serve -> pass -> tick, poll, batch, flush; drain at the end.
- */
+/* Loop of the I/O thread. */
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -10,13 +8,13 @@
 #include "base/min.h"
 
 enum {
-	TICK_NS = 1000000,   /* interval of system calls for connections and peers */
-	LOOK_NS = 100000000, /* interval of checks of idle channels */
+	TICK_NS = 1000000,
+	LOOK_NS = 100000000,
 	SPIN_NS = SL_BE_SPIN_NS,
 	AWAY_NS = 10000, /* longer than one poll of another thread on the core */
 	EVENTS_MAX = 32,
 	DRAIN_MS = 5000,
-	ROUND_NS = 20000, /* maximum time of receiving before replies are sent */
+	ROUND_NS = 20000, /* of receiving before replies are sent */
 };
 
 _Thread_local struct sl_backend *sl_be_polling;
@@ -47,7 +45,7 @@ static void accept_peers(struct sl_backend *b)
 		take_peers(b, b->listeners[i], b->listeners[i]->ops->accept);
 }
 
-/* Accepts peers between ticks, if that needs no system call. */
+/* Accepts peers if that needs no system call. */
 static void glance_at_peers(struct sl_backend *b)
 {
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
@@ -62,7 +60,6 @@ static void tick_channels(struct sl_backend *b)
 
 	b->tick_ns = b->now_ns + TICK_NS;
 	sl_be_stats_publish(b);
-	/* One call for all: wake-ups and lost gateways. */
 	sl_be_take_events(b, 0);
 	if (b->now_ns >= b->look_ns) {
 		b->look_ns = b->now_ns + LOOK_NS;
@@ -76,10 +73,9 @@ static void tick_channels(struct sl_backend *b)
 		else
 			sl_be_channel_reap(ch);
 	}
-	accept_peers(b); /* after reaping, so that freed slots can be reused */
+	accept_peers(b); /* after reaping, which frees slots */
 }
 
-/* Polls the hubs that channels share, and wakes the channels with input. */
 static void take_shared(struct sl_backend *b, bool again)
 {
 	struct channel *ch;
@@ -94,10 +90,7 @@ static void take_shared(struct sl_backend *b, bool again)
 	b->poll_groups.unmatched = 0;
 }
 
-/*
- * Receives from all channels in turn, up to a batch and for at most ROUND_NS. After a single
- * message another poll would usually find nothing.
- */
+/* Receives from all channels in turn, up to a batch and for at most ROUND_NS. */
 static unsigned poll_channels(struct sl_backend *b)
 {
 	uint64_t until_ns = b->now_ns + ROUND_NS;
@@ -126,7 +119,6 @@ static unsigned poll_channels(struct sl_backend *b)
 	}
 }
 
-/* Returns true if the share has no memory yet for its smallest blocked request. */
 static bool is_short(struct client_share *share)
 {
 	size_t wanted = atomic_load(&share->wanted);
@@ -163,7 +155,7 @@ static void tell_requests(struct channel *ch)
 	}
 }
 
-/* Hysteresis: half of `unsent` must be free, so that `writable` is worth the call. */
+/* Hysteresis: half of `unsent` must be free. */
 static bool has_room_again(const struct channel *ch)
 {
 	size_t wanted = atomic_load_explicit(&ch->wanted, memory_order_acquire);
@@ -185,14 +177,14 @@ static void tell_writable(struct sl_backend *b)
 
 		if (sl_likely(!has_room_again(ch)))
 			continue;
-		/* Reset before checking: a request that blocks later sets them again. */
+		/* Reset before checking: requests that block later set them again. */
 		atomic_store(&ch->wanted, 0);
 		atomic_store(&ch->blocked, false);
 		tell_requests(ch);
 	}
 }
 
-/* Counts time without passes, such as a long inline handler, when credit was not read. */
+/* Counts time without passes, when credit was not read. */
 static void note_pass(struct sl_backend *b)
 {
 	uint64_t since_ns = b->now_ns - b->pass_ns;
@@ -202,10 +194,7 @@ static void note_pass(struct sl_backend *b)
 	b->pass_ns = b->now_ns;
 }
 
-/*
- * Tells gateways before refusals, so that they try other backends. A drained gateway may return at
- * any time, and is told again.
- */
+/* Tells gateways before refusals. A drained gateway may return, and is told again. */
 static void tell_away(struct sl_backend *b)
 {
 	struct sl_list *at;
@@ -221,7 +210,7 @@ static void tell_away(struct sl_backend *b)
 	}
 }
 
-/* Makes one pass over everything. Returns the number of batches handled or offered. */
+/* Returns the number of batches handled or offered. */
 static unsigned run_pass(struct sl_backend *b)
 {
 	struct sl_list *at;
@@ -302,7 +291,7 @@ void sl_be_take_events(struct sl_backend *b, int wait_ms)
 		else if (ch && !sl_poll_groups_handle_event(&b->poll_groups, ptr))
 			sl_link_check(&ch->link);
 		else if (!ch && read(b->wake_fd, &bells, sizeof(bells)) < 0)
-			continue; /* already read */
+			continue;
 	}
 	/* Last: an accepted transport may close another one that an event refers to. */
 	if (has_peers)
@@ -338,7 +327,6 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 	until_ns = b->now_ns + wait_us * SL_NS_PER_US;
 	for (;;) {
 		n = run_pass(b);
-		/* Return: the inline program may have more work now. */
 		if (((n || b->upcalls != upcalls) && b->opt.inline_handler) ||
 		    b->now_ns >= until_ns || is_ending(b))
 			break;
@@ -348,8 +336,8 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 			uint64_t before_ns = sl_now_ns();
 
 			/*
-			 * Yields to other threads of this core. If one runs for long, sleep: a
-			 * wake-up preempts it, polling does not.
+			 * If another thread runs for long, sleep: a wake-up preempts it, polling
+			 * does not.
 			 */
 			sched_yield();
 			b->now_ns = sl_now_ns();
@@ -363,7 +351,6 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 	return n;
 }
 
-/* Ends listening; wakes all channels, including idle ones. */
 void sl_be_close_listeners(struct sl_backend *b)
 {
 	sl_be_channels_wake(b);
@@ -376,7 +363,6 @@ void sl_be_close_listeners(struct sl_backend *b)
 	}
 }
 
-/* Returns true if every gateway has sent GOAWAY and everything is answered. */
 static bool is_drained(const struct sl_backend *b)
 {
 	struct sl_list *at;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reply memory, shared by channels, and within a channel by client addresses. Uses dynamic
- * thresholds (Choudhury, Hahne 1998) at both levels: an address may use as much as is left to its
- * channel. So an address without replies always finds memory. Gateways send a hash of the address
- * (SL_META_CLIENT). Requests without one use a common share.
+ * Reply memory, shared by channels, and within a channel by client addresses (SL_META_CLIENT). Uses
+ * dynamic thresholds (Choudhury, Hahne 1998) at both levels: an address may use as much as is left
+ * to its channel. Requests without an address use a common share.
  */
 #include <errno.h>
 #include "base/clock.h"
 #include "sdk/backend/internal.h"
 
-/* shares examined per call of sl_be_replies_relieve() */
+/* shares examined per call */
 enum { LOOKS = 64 };
 
-/* A reply whose client has taken nothing for so long may be ended. */
 #define STALLED_NS SL_NS_PER_SEC
 
 static struct client_share **bucket_of(const struct channel *ch, uint32_t client)
@@ -58,7 +56,7 @@ static size_t used_by(const struct client_share *share)
 	       atomic_load_explicit(&share->foreign_used, memory_order_relaxed);
 }
 
-/* Frees a share without requests and replies. */
+/* Frees a share unless in use. */
 static void free_share(struct client_share *share)
 {
 	struct channel *ch = share->channel;
@@ -192,8 +190,8 @@ void sl_be_foreign_give(struct client_share *share, size_t len)
 }
 
 /*
- * Returns the share with a waiting reply that uses most, if at least the mean of the channel.
- * Examines LOOKS shares per call, round robin.
+ * Returns the largest share with a waiting reply, if at least the channel's mean. Examines LOOKS
+ * shares, round robin.
  */
 static struct client_share *find_largest(struct channel *ch)
 {

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/tlv.h"
 
-enum { HEARD = 4 * SL_RPC_PART_WINDOW }; /* bytes after which a window may become wide */
+enum { HEARD = 4 * SL_RPC_PART_WINDOW };
 
 static bool may_tell(const struct request *rq)
 {
@@ -57,7 +57,7 @@ static void drop_first(struct request *rq)
 	sl_capped_free(&rq->channel->b->request_mem, p);
 }
 
-/* Widens the windows of a few streams that have received much and hold nothing. */
+/* Widens the windows of a few busy streams. */
 static void widen_window(struct request *rq)
 {
 	struct sl_backend *b = rq->channel->b;
@@ -68,9 +68,7 @@ static void widen_window(struct request *rq)
 	b->wide_cnt++;
 }
 
-/*
- * Grants credit in units of half a window, so at most a window is held. Grants none while paused.
- */
+/* Grants half a window at a time, none while paused. At most a window is held. */
 static void give_credit(struct request *rq)
 {
 	uint32_t window, most, more;
@@ -101,10 +99,7 @@ static void deliver_parts(struct request *rq)
 		rq->told_end = true;
 		sl_be_upcall(rq, tell_end);
 	}
-	/*
-	 * Input after the reply is dropped but credited, because its client may read only
-	 * afterwards.
-	 */
+	/* Input after the reply is dropped but credited: its client may read only afterwards. */
 	while (rq->parts && !may_tell(rq))
 		drop_first(rq);
 	give_credit(rq);
@@ -123,9 +118,7 @@ void sl_be_stream_open(struct request *rq, const struct sl_part *part)
 	size_t len;
 
 	rq->stream = true;
-	/*
-	 * RFC 9110 7.8: an unsupported Upgrade is ignored; the request then consists of its head.
-	 */
+	/* RFC 9110 7.8: an unsupported Upgrade is ignored; no body follows. */
 	rq->ignored = !b->opt.upgrades && sl_request_header(&rq->view, "upgrade", &protocol, &len);
 	rq->ended = !(part->entry->flags & SL_ENTRY_MORE);
 	rq->view.expect_continue = part->entry->flags & SL_ENTRY_EXPECT;
@@ -160,7 +153,7 @@ static bool keep_part(struct request *rq, struct sl_span bytes)
 	return true;
 }
 
-/* Starts an entry. Returns false if it exceeds the credit or does not continue the last one. */
+/* Returns false if the entry exceeds the credit or does not continue the last one. */
 static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 {
 	bool more = e->flags & SL_ENTRY_MORE, compressed = e->flags & SL_ENTRY_COMPRESSED;
@@ -177,10 +170,7 @@ static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 	return true;
 }
 
-/*
- * Refuses a stream, unless its reply has ended. The gateway then forgets it, so later replies are
- * dropped.
- */
+/* Refuses a stream, unless its reply has ended. The gateway then drops later replies. */
 static void refuse_stream(struct request *rq, const struct sl_part *part, enum sl_rpc_status status)
 {
 	if (!may_tell(rq))
@@ -191,7 +181,7 @@ static void refuse_stream(struct request *rq, const struct sl_part *part, enum s
 	sl_be_stream_cancel(rq);
 }
 
-/* Stores trailers until the request is freed. Returns false if malformed. */
+/* Returns false if malformed. */
 static bool keep_trailers(struct request *rq, const struct sl_part *part)
 {
 	struct sl_span block = part->meta, rest = block, field;
@@ -265,7 +255,6 @@ unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsig
 	return n;
 }
 
-/* Moves requests resumed by other threads to `resumed_next`. */
 static void take_resumed(struct sl_backend *b)
 {
 	struct request *rq, *next;
@@ -283,7 +272,7 @@ void sl_be_stream_free(struct request *rq)
 	struct sl_backend *b = rq->channel->b;
 	struct request **at = &b->resumed_next;
 
-	if (atomic_load(&rq->resuming)) { /* remove it from the list of resumed requests */
+	if (atomic_load(&rq->resuming)) {
 		take_resumed(b);
 		while (*at && *at != rq)
 			at = &(*at)->resume_next;
@@ -327,7 +316,7 @@ void sl_stream_resume(struct sl_request_view *view)
 
 	atomic_store(&rq->paused, false);
 	if (atomic_exchange(&rq->resuming, true))
-		return; /* already queued */
+		return;
 	rq->resume_next = atomic_load_explicit(&b->resumed, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&b->resumed, &rq->resume_next, rq,
 						      memory_order_release, memory_order_relaxed))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of a backend that is not inline: an I/O thread from the first sl_backend_run() or
- * sl_backend_poll() to sl_backend_close(), and the caller's thread, which handles batches.
+ * Threads of a backend that is not inline: I/O thread, and the caller's, which handles batches.
  *
  * `turn` passes a batch (release, acquire). A thread announces sleep, then checks once more. The
  * other publishes work, executes a fence, and signals a sleeping thread.
@@ -30,7 +29,6 @@ static void *io_main(void *arg)
 	return NULL;
 }
 
-/* Starts the I/O thread if it is not running. Returns 0 or -errno. */
 static int start_io_thread(struct sl_backend *b)
 {
 	int rc;
@@ -73,7 +71,7 @@ void sl_be_wake_handler(struct sl_backend *b)
 	if (atomic_load_explicit(&b->waiting, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&b->waiting, false, memory_order_relaxed) &&
 	    write(b->work_fd, &one, sizeof(one)) < 0)
-		return; /* already signalled */
+		return;
 }
 
 static bool has_batch(const struct sl_backend *b)
@@ -81,7 +79,6 @@ static bool has_batch(const struct sl_backend *b)
 	return atomic_load_explicit(&b->turn, memory_order_acquire) == TURN_HANDLER;
 }
 
-/* Returns true if no batch can follow. */
 static bool is_over(const struct sl_backend *b)
 {
 	return atomic_load_explicit(&b->io_state, memory_order_relaxed) == IO_ENDED;
@@ -101,10 +98,9 @@ static void disarm_io(struct sl_backend *b)
 
 	atomic_store_explicit(&b->waiting, false, memory_order_relaxed);
 	if (read(b->work_fd, &bells, sizeof(bells)) < 0)
-		return; /* not signalled */
+		return;
 }
 
-/* Polls for a while, then sleeps. */
 static bool wait_for_batch(struct sl_backend *b, unsigned wait_us)
 {
 	uint64_t begun_ns = sl_now_ns(), until_ns = begun_ns + wait_us * SL_NS_PER_US, now_ns;

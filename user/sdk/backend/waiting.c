@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies between reply.c and respond.c. Call order: hand_over -> [stack of other threads:
- * sl_be_replies_take] -> take_reply -> send_waiting, as far as credit allows. `room` limits what
- * programs may queue (EAGAIN), `credit` what is sent. share.c has the memory limits.
+ * Replies between reply.c and respond.c. `room` limits what programs may queue (EAGAIN), `credit`
+ * what is sent.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 
-/* PIECE_MIN: smallest piece of a message worth an entry. */
 enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30, ENDS_SHARE = 4 };
 
 static size_t size_of(const struct reply *rp)
@@ -100,7 +98,7 @@ static struct reply *pop_waiting(struct request *rq)
 	return rp;
 }
 
-/* Cuts a piece of a message as long as the credit. Returns false if it would be too small. */
+/* Cuts a piece as long as the credit. Returns false if too small. */
 static bool cut_piece(struct request *rq, struct reply *rp)
 {
 	uint32_t left = rp->entry.len - rp->cut, len = left;
@@ -133,7 +131,6 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 	return true;
 }
 
-/* Queues a REPLIED request as waiting for credit. */
 static void stall_request(struct request *rq)
 {
 	const struct sl_backend *b = rq->channel->b;
@@ -144,7 +141,7 @@ static void stall_request(struct request *rq)
 	sl_be_share_stall(rq);
 }
 
-/* Sends replies within the credit; the last one ends the request. */
+/* The last reply ends the request. */
 static void send_waiting(struct request *rq)
 {
 	struct channel *ch = rq->channel;
@@ -195,8 +192,8 @@ static struct reply *end_alloc(struct channel *ch)
 }
 
 /*
- * Drops an interim reply that lost a race against the first part of the reply; gateways reject it.
- * A thread that waits for its room is told in the next pass, not within its own call.
+ * Drops an interim reply that lost a race against the reply; gateways reject it. A thread that
+ * waits for its room is told in the next pass.
  */
 static void drop_late(struct request *rq, struct reply *rp)
 {
@@ -210,7 +207,7 @@ static void drop_late(struct request *rq, struct reply *rp)
 	atomic_store(&ch->b->full, true);
 }
 
-/* Queues a reply in the I/O thread; the last one ends its request. */
+/* I/O thread; the last reply ends its request. */
 static void take_reply(struct sl_backend *b, struct reply *rp)
 {
 	struct request *rq = rp->rq;
@@ -230,7 +227,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		return;
 	}
 	rq->taken |= !(rp->entry.flags & SL_ENTRY_GO_ON);
-	/* part of the request, which is freed before the reply is sent */
+	/* freed with the request, before the reply is sent */
 	if (rp->where == REPLY_EMBEDDED) {
 		struct reply *copy = end_alloc(ch);
 
@@ -246,7 +243,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		sl_be_channel_wake(ch);
 	} else {
 		if (rp->entry.status != SL_RPC_OK)
-			sl_be_replies_drop(rq); /* an error is sent at once */
+			sl_be_replies_drop(rq);
 		rp->next = NULL;
 		*rq->waiting_end = rp;
 		rq->waiting_end = &rp->next;
@@ -264,11 +261,10 @@ void sl_be_wake(struct sl_backend *b)
 
 	/* Pairs with the fence of sl_be_arm(): one of the two sees the other's store. */
 	atomic_thread_fence(memory_order_seq_cst);
-	/* The first of many wakers signals. */
 	if (atomic_load_explicit(&b->sleeping, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&b->sleeping, false, memory_order_relaxed) &&
 	    write(b->wake_fd, &one, sizeof(one)) < 0)
-		return; /* already signalled */
+		return;
 }
 
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp)
