@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of a request: submit, then sent (pump.c), then done. */
 #include "batch/batcher.h"
 
 #include <errno.h>
@@ -32,7 +31,7 @@ struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32
 	if (sl_rand_bytes(&seed, sizeof(seed)))
 		seed = (uintptr_t)b;
 	sl_prng_seed(&b->prng, seed);
-	/* A shorter queue takes no more requests; queued ones stay. */
+	/* A shorter queue keeps queued requests. */
 	if (max_queue < pool->max_queue)
 		max_queue = pool->max_queue;
 	b->backends = calloc(room + 1, sizeof(*b->backends));
@@ -69,8 +68,6 @@ void sl_batcher_seed(struct sl_batcher *b, uint64_t seed)
 	sl_prng_seed(&b->prng, seed);
 }
 
-/* --- submit --- */
-
 static void set_due(const struct sl_batcher *b, struct sl_batch_item *item)
 {
 	const struct sl_svc_ctl *forced = &b->controller.forced;
@@ -85,7 +82,7 @@ static void set_due(const struct sl_batcher *b, struct sl_batch_item *item)
 		item->due_ns = item->arrived_ns + allowed;
 }
 
-/* A wider bound, learnt or set by the operator, applies to queued requests as well. */
+/* A wider bound applies to queued requests, too. */
 static void follow_bound(struct sl_batcher *b)
 {
 	bool wider = b->controller.bound_ns > b->due_bound_ns;
@@ -110,8 +107,8 @@ static void follow_bound(struct sl_batcher *b)
 }
 
 /*
- * Returns true if all queued requests, and this one, can be ready when it is due. Only for the one
- * that is due last; an item that overtakes may make others late, which pump finds out.
+ * Returns true if all queued requests, and this one, can be ready when the last is due. An
+ * overtaking item may make others late, which pump finds out.
  */
 static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
 {
@@ -122,10 +119,7 @@ static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item
 	return sl_expect_all_by(b, item, item->lane, (double)limit, now_ns);
 }
 
-/*
- * Returns true if the first of a lane prevents an efficient batch: it is dropped for a newer one
- * then.
- */
+/* Returns true if the first of a lane prevents an efficient batch. */
 static bool in_the_way(const struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
@@ -155,8 +149,8 @@ void sl_batch_drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_out
 }
 
 /*
- * Makes room in a full queue: the client with the most requests loses its newest one. FAIR_SHARE
- * applies only if it has twice its fair share.
+ * Drops the newest request of the client with the most. FAIR_SHARE applies only if the client has
+ * twice its fair share.
  */
 static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_item *item,
 				 enum sl_outcome why)
@@ -180,8 +174,8 @@ static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_ite
 }
 
 /*
- * Returns true if backends are up and all have refused the item. Policy `direct` tries one of these
- * again, and a worker with a subset may get others.
+ * Returns true if backends are up and all have refused the item. A worker with a subset may get
+ * others.
  */
 static bool is_refused_by_all(const struct sl_batcher *b, const struct sl_batch_item *item)
 {
@@ -216,7 +210,6 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 	if (!item->arrived_ns)
 		item->arrived_ns = now_ns;
 	set_due(b, item);
-	/* Would a backend that it may use start at once? */
 	left = sl_roster_idle_cnt(&b->roster);
 	for (unsigned i = 0; i < item->excluded_cnt; i++)
 		left -= sl_roster_idle(&b->roster, item->excluded[i]);
@@ -243,8 +236,6 @@ void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item)
 		sl_queue_remove(&b->queue, item);
 }
 
-/* --- backends --- */
-
 void sl_batch_tick(struct sl_batcher *b, uint64_t now_ns)
 {
 	b->counts.queued = b->queue.len;
@@ -266,7 +257,7 @@ void sl_batcher_begin(struct sl_batcher *b, unsigned backend)
 	sl_controller_begin(&b->controller, backend);
 }
 
-/* Outstanding batches stay until done is called, which the RPC does for each. */
+/* Outstanding batches stay: the RPC calls done for each. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns)
 {
 	bool had = sl_roster_up_cnt(&b->roster);
@@ -285,11 +276,11 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 	sl_batch_tick(b, now_ns);
 	if (up || !sl_roster_up_cnt(&b->roster))
 		return;
-	/* Drops items that no backend which is up may have: they would never be sent. */
+	/* Drops items that no backend which is up may have. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {
 		struct sl_list *at, *next;
 
-		if (lane == SL_POLICY_DIRECT) /* these may wait for a backend to come back */
+		if (lane == SL_POLICY_DIRECT) /* may wait for a backend to come back */
 			continue;
 		sl_list_for_each_safe (at, next, &b->queue.lanes[lane].ages) {
 			struct sl_batch_item *item = sl_container_of(at, struct sl_batch_item, age);

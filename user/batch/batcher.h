@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The batcher of one pool on one worker: chooses which requests go next, to which backend, in which
- * batch size. No I/O and no clock: the gateway and the simulation in bench/batch run the same code.
+ * batch size. No I/O and no clock.
  *
  *   submit -> [ queue.h: earliest due first, fair between clients ] -> pump -> ops.send -> backend
  *                 | ops.drop: hopeless, expired, share used up                          |
  *                 '<- sl_svc_live: size, hold <- controller <- service times <----- done '
  *
  * A request is due at its own deadline, or earlier: at its arrival plus the latency bound, if its
- * policy has one. A request that cannot meet its own deadline is dropped at once and never
- * computed. One that misses the bound is dropped only if bound_mode is hard, or during an overload
- * (overload.h). README.md states the policies.
+ * policy has one. A request that cannot meet its own deadline is dropped at once. One that misses the
+ * bound is dropped only if bound_mode is hard, or during an overload (overload.h).
  *
- * A request that finds an idle backend and an empty queue is sent, unless its own deadline is
- * hopeless.
+ * A request that finds an idle backend and an empty queue is sent, unless its deadline is hopeless.
  *
  * The batcher owns an item from submit until ops.send has accepted it, ops.drop, or remove.
  */
@@ -29,37 +27,37 @@
 
 enum {
 	SL_MAX_BACKENDS = 1024, /* per pool */
-	SL_MAX_EXCLUDED = 2,    /* backends that a request must not be sent to again */
+	SL_MAX_EXCLUDED = 2,    /* must not get the request again */
 };
 
-/* A request in the queue; embedded in the exchange, zeroed before its first submit. */
+/* Embedded in the exchange, zeroed before its first submit. */
 struct sl_batch_item {
-	struct sl_list link;                /* the batcher's while queued; else unused */
-	struct sl_list age;                 /* the batcher's */
-	uint64_t arrived_ns;                /* start of the latency bound; 0: submit sets it */
-	uint64_t deadline_ns;               /* UINT64_MAX: none */
-	uint64_t queued_ns;                 /* last submit */
-	uint64_t due_ns;                    /* the batcher's */
-	uint32_t client;                    /* hash of the key for fairness */
-	uint32_t heap_pos;                  /* the batcher's */
-	uint32_t bytes;                     /* size of the request */
-	uint16_t excluded[SL_MAX_EXCLUDED]; /* backends that failed it */
+	struct sl_list link;  /* the batcher's while queued */
+	struct sl_list age;   /* the batcher's */
+	uint64_t arrived_ns;  /* start of the latency bound; 0: submit sets it */
+	uint64_t deadline_ns; /* UINT64_MAX: none */
+	uint64_t queued_ns;
+	uint64_t due_ns;   /* the batcher's */
+	uint32_t client;   /* hash of the fairness key */
+	uint32_t heap_pos; /* the batcher's */
+	uint32_t bytes;
+	uint16_t excluded[SL_MAX_EXCLUDED];
 	uint8_t excluded_cnt;
 	int8_t policy;   /* enum sl_policy; -1: the pool's */
 	uint8_t lane;    /* the batcher's */
 	bool unproven;   /* the client's address is not proven */
 	bool queued;     /* the batcher's */
-	bool found_idle; /* the batcher's: the queue was empty and a backend idle */
+	bool found_idle; /* the batcher's: empty queue and idle backend */
 };
 
 struct sl_batch_ops {
 	/*
 	 * Sends items as one batch. Returns 0: the backend has them. -EAGAIN: no credit now.
-	 * -EMSGSIZE: too many bytes for a message; fewer are tried. Other: the backend is unusable.
-	 * Items stay queued on error.
+	 * -EMSGSIZE: too many bytes; fewer are tried. Other: the backend is unusable. Items stay
+	 * queued on error.
 	 */
 	int (*send)(void *app, unsigned backend, struct sl_batch_item **items, unsigned cnt);
-	/* The item belongs to the application again and is not computed. Must not submit. */
+	/* Returns the item to the application. Must not submit. */
 	void (*drop)(void *app, struct sl_batch_item *item, enum sl_outcome why);
 };
 
@@ -75,72 +73,62 @@ static inline bool sl_batch_excludes(const struct sl_batch_item *item, unsigned 
 struct sl_batcher;
 
 /*
- * Creates a batcher whose backends are numbers below pool->backend_cnt, all down. The controller
- * publishes into `live`; `ctl` overrides it (may be NULL). Returns NULL if out of memory.
+ * Creates a batcher with backends 0 to pool->backend_cnt - 1, all down. The controller publishes
+ * into `live`; `ctl` overrides it (may be NULL). Returns NULL if out of memory.
  */
 struct sl_batcher *sl_batcher_create(const struct sl_cfg_pool *pool, const struct sl_batch_ops *ops,
 				     void *app, struct sl_svc_live *live,
 				     const struct sl_svc_ctl *ctl);
 void sl_batcher_destroy(struct sl_batcher *b);
-/* Makes choices repeatable; they are random otherwise. */
+/* Makes random choices repeatable. */
 void sl_batcher_seed(struct sl_batcher *b, uint64_t seed);
 
 /*
  * Queues an item. Returns SL_OUTCOME_OK, or QUEUE_FULL, FAIR_SHARE, NO_BACKEND, SHED, EXPIRED: the
- * item stays the caller's. May drop another item, of a client with more waiting.
+ * item stays the caller's. May drop an item of a client with more waiting.
  */
 enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item,
 				  uint64_t now_ns);
-/*
- * How long requests wait while no backend is up. Backends and agents restart, and a worker with a
- * subset of the pool connects to others when it has lost those.
- */
+/* Time that requests wait while no backend is up. */
 #define SL_BATCH_PATIENCE_NS UINT64_C(2000000000)
-/* A pool without any backend for this time is not restarting: requests do not wait any more. */
+/* Requests no longer wait if the pool had no backend for this time. */
 #define SL_BATCH_OUTAGE_NS UINT64_C(10000000000)
-/* Returns true if no backend has been up for SL_BATCH_OUTAGE_NS. */
 bool sl_batcher_is_out(struct sl_batcher *b, uint64_t now_ns);
-/* Removes a queued item (its client has gone). */
+/* Removes a queued item. */
 void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);
 static inline bool sl_batcher_queued(const struct sl_batch_item *item)
 {
 	return item->queued;
 }
 
-/* A new backend takes the number of a former one: forgets what is known of it. */
+/* Forgets what is known of a backend, whose number a new one takes. */
 void sl_batcher_begin(struct sl_batcher *b, unsigned backend);
-/* A backend has come up, or gone down. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns);
 /*
- * Nothing of a batch of cnt, sent at sent_ns, is outstanding any more. Required exactly once for
- * each accepted ops.send, however its requests ended, even if the backend is down. service_ns: 0
- * without an answer; else the time for `together` requests, since backends may merge batches of
- * several gateways (0: unknown, taken for cnt).
+ * Ends a batch of cnt that was sent at sent_ns. Required exactly once for each accepted ops.send,
+ * even if the backend is down. service_ns: 0 without an answer; else the time for `together`
+ * requests, which may include batches of other gateways (0: unknown, taken for cnt).
  */
 void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint64_t sent_ns,
 		     uint32_t together, uint64_t service_ns, uint64_t now_ns);
 /*
- * The first reply of a batch sent at sent_ns arrives, before its done. trip_ns: round trip less
- * service time. Returns false if another batch was before it: then this says nothing about the
- * network.
+ * Records the first reply of a batch, before its done. trip_ns: round trip less service time.
+ * Returns false if another batch was before it: then trip_ns says nothing about the network.
  */
 bool sl_batcher_replied(struct sl_batcher *b, unsigned backend, uint64_t sent_ns, uint64_t trip_ns);
 
 /* Passes all queued and outstanding requests, and what was learnt, to the new batcher `b`. */
 void sl_batcher_take_over(struct sl_batcher *b, struct sl_batcher *from);
 /*
- * Creates a batcher for `pool` that can take over from one with that max_queue. Backends are
- * numbers below `room`: leaving ones keep theirs until they have gone.
+ * Creates a batcher that can take over from one with that max_queue. Backends are numbers below
+ * `room`: leaving ones keep theirs until they have gone.
  */
 struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32_t room,
 					  uint32_t max_queue, const struct sl_batch_ops *ops,
 					  void *app, struct sl_svc_live *live,
 					  const struct sl_svc_ctl *ctl);
 
-/*
- * Detaches a batcher from the maps: it publishes into `own`, which must live as long, and has no
- * overrides.
- */
+/* Detaches a batcher from the maps: it publishes into `own`, which must live as long. */
 void sl_batcher_unpublish(struct sl_batcher *b, struct sl_svc_live *own);
 
 /*
@@ -152,7 +140,6 @@ unsigned sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns);
 uint64_t sl_batcher_next_ns(const struct sl_batcher *b);
 
 uint32_t sl_batcher_queue_len(const struct sl_batcher *b);
-/* Returns the batches and requests at a backend. */
 void sl_batcher_outstanding(const struct sl_batcher *b, unsigned backend, uint32_t *batches,
 			    uint32_t *requests);
 

@@ -10,15 +10,15 @@
 #include "base/clock.h"
 #include "sluice/rpc_wire.h"
 
-#define ARRIVALS_BOUNDS 0.3 /* averaging time of arrivals, in latency bounds */
-#define PERIODS         8   /* ticks per latency bound */
+#define ARRIVALS_BOUNDS 0.3 /* averaging time, in latency bounds */
+#define PERIODS         8
 #define OTHERS_GAIN     0.1
 #define RTT_GAIN        0.2
 #define SHED_ALL        65536.0
 #define SHED_MOST       0.95  /* some connections pass, to notice the end of the load */
-#define SHED_RISE_NS    0.5e9 /* from none to all, if all requests are shed */
+#define SHED_RISE_NS    0.5e9 /* from none to all */
 #define SHED_FALL_NS    0.25e9
-#define SHED_SUFFERED   0.02 /* tolerated share of shed requests */
+#define SHED_SUFFERED   0.02
 
 enum { LEARNING = 32 }; /* samples after which a plan lasts until the next tick */
 
@@ -64,9 +64,6 @@ void sl_controller_begin(struct sl_controller *c, unsigned backend)
 	*be = (struct sl_controller_backend){.fit = fit, .aimd_size = 1};
 }
 
-/* --- input: operator, arrivals, round trips, batches --- */
-
-/* Collects figures of some backends, before they are planned. */
 static void sum_up_backends(const struct sl_controller *c, uint32_t from, uint32_t to,
 			    struct sl_controller_summary *sum)
 {
@@ -87,8 +84,8 @@ static void sum_up_backends(const struct sl_controller *c, uint32_t from, uint32
 }
 
 /*
- * Widens a bound that the fastest backend cannot keep even for single requests, to where a batch
- * costs twice one request. All would be refused otherwise.
+ * Widens a bound that the fastest backend cannot keep for single requests, to where a batch costs
+ * twice one request. All would be refused otherwise.
  */
 static void set_bound(struct sl_controller *c)
 {
@@ -128,7 +125,6 @@ static void plan_backend(struct sl_controller *c, struct sl_controller_backend *
 	}
 }
 
-/* Plans some backends, and sums up the plans. */
 static void plan_some(struct sl_controller *c, uint32_t from, uint32_t to,
 		      struct sl_controller_summary *total)
 {
@@ -196,7 +192,7 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 		sl_policies[policy]->done(c, be, cnt, (double)service_ns, full);
 	if (be->fit.samples <= LEARNING) {
 		sl_fit_refresh(&be->fit);
-		/* Plans at once after the first samples of a backend, unless there are many. */
+		/* Plans at once after the first samples. */
 		if (c->room <= SL_BATCH_FEW) {
 			struct sl_controller_summary now = {0};
 
@@ -211,12 +207,7 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 		plan_backend(c, be);
 }
 
-/* --- output: the shed level and sl_svc_live --- */
-
-/*
- * Sheds a part of the new connections if requests are refused although clients share fairly:
- * existing connections keep working.
- */
+/* Sheds a part of the new connections if requests are refused although clients share fairly. */
 static void update_shed_level(struct sl_controller *c, uint64_t overload, uint64_t arrivals,
 			      double dt_ns)
 {
@@ -277,7 +268,7 @@ void sl_controller_tick(struct sl_controller *c, const struct sl_controller_coun
 	double dt_ns = (double)(now_ns - c->last_ns);
 	uint64_t arrived = n->arrivals - c->last_arrivals;
 
-	/* Other processes write it at any time: each field is read once, and checked on use. */
+	/* Other processes write ctl at any time: each field is read once, and checked on use. */
 	if (ctl)
 		c->forced = (struct sl_svc_ctl){.batch_size = ctl->batch_size,
 						.shed_level = ctl->shed_level,

@@ -6,9 +6,8 @@
  *   done: service time of each batch -> fit --+----- tick -------+-> sl_svc_live (seq lock) -> all
  *   sl_svc_ctl (operator's overrides) --------'                  '     XDP sheds by shed_level
  *
- * It ticks eight times per latency bound under load, within SL_CONTROLLER_PERIOD_MIN_NS and
- * SL_CONTROLLER_PERIOD_MAX_NS; every SL_CONTROLLER_IDLE_NS when idle. Times are nanoseconds, rates
- * requests per nanosecond.
+ * It ticks eight times per latency bound under load, within SL_CONTROLLER_PERIOD_MIN_NS and _MAX_NS;
+ * every SL_CONTROLLER_IDLE_NS when idle. Times are nanoseconds, rates requests per nanosecond.
  */
 #ifndef SL_BATCH_CONTROLLER_H
 #define SL_BATCH_CONTROLLER_H
@@ -23,34 +22,30 @@
 #define SL_CONTROLLER_IDLE_NS       UINT64_C(200000000)
 
 struct sl_controller_backend {
-	struct sl_fit fit; /* for the requests that the backend computes at once */
+	struct sl_fit fit; /* requests computed at once */
 	bool up;
 	double aimd_size;
-	double others; /* requests of other gateways in the same computation, mean */
-	double rate;   /* requests per ns that it can serve by the plan of the pool's policy */
-	double share;  /* of the arrivals: its rate over all rates */
+	double others; /* mean requests of other gateways in the same computation */
+	double rate;   /* capacity by the plan of the pool's policy */
+	double share;  /* its part of the arrivals */
 	struct sl_plan plans[SL_POLICY_CNT];
 };
 
-/*
- * Backends looked at for one request, or planned in one tick. A larger pool takes more ticks for a
- * round.
- */
+/* Backends looked at for one request, or planned in one tick. */
 enum { SL_BATCH_FEW = 16 };
 
-/* What the batcher counts. */
 struct sl_controller_counts {
 	uint32_t queued, in_flight, last;
-	uint64_t arrivals; /* all requests, with any outcome */
+	uint64_t arrivals; /* any outcome */
 	uint64_t shed;     /* answered 429 or 503 */
-	uint64_t overload; /* of these, not explained by a fair share */
+	uint64_t overload; /* not explained by a fair share */
 	uint64_t batches, requests;
-	uint64_t served; /* requests that backends have finished */
+	uint64_t served; /* finished by backends */
 };
 
 /* Sums over the backends that are up, of one round. */
 struct sl_controller_summary {
-	double rate_before, rate; /* sum, by the plans before this round and of this round */
+	double rate_before, rate; /* plans before this round, and of it */
 	double fastest_ns;        /* time(1) of the fastest; 0: unknown */
 	double fastest_dev_ns;
 	double alpha_ns, beta_ns, dev_ns; /* sums of the known ones */
@@ -65,26 +60,23 @@ struct sl_controller {
 	const struct sl_svc_ctl *ctl;
 	struct sl_controller_backend *backends; /* [room] */
 	uint32_t room, up_cnt;
-	uint32_t turn;                        /* backend to plan next */
+	uint32_t turn;                        /* next to plan */
 	bool learnt;                          /* a backend has reported in this round */
 	struct sl_controller_summary summary; /* last complete round */
-	struct sl_controller_summary round;   /* current round so far */
+	struct sl_controller_summary round;   /* current round */
 	struct sl_svc_ctl forced;             /* ctl at the last tick */
 	double bound_ns, rtt_ns, arrival_rate;
-	bool judged; /* all backends are known, so it is known whether they can keep the bound */
+	bool judged; /* all backends are known, so the bound was checked */
 	double shed_level;
 	uint64_t last_ns, last_arrivals, last_overload;
 	uint64_t trips[SL_HIST_BUCKET_CNT]; /* round trips less service time, since the last tick */
 };
 
-/*
- * Safety margin in mean deviations. Smaller in an overload: the margin costs refused requests
- * there, while a slow batch is late for its oldest request only.
- */
+/* Safety margin in mean deviations. In an overload the margin costs refused requests. */
 #define SL_MARGIN_DEVS          3.0
 #define SL_MARGIN_DEVS_OVERLOAD 2.0
 
-/* Limited to an eighth of the bound: refusing all requests would not help against high variance. */
+/* Limited to an eighth of the bound, which high variance would otherwise use up. */
 static inline double sl_controller_reserve(const struct sl_controller *c, double dev_ns,
 					   bool overload)
 {
@@ -100,7 +92,7 @@ static inline double sl_controller_margin(const struct sl_controller *c,
 	return sl_controller_reserve(c, be->fit.dev_ns, overload);
 }
 
-/* Returns the expected time of a batch of n, with the requests that the backend merges into it. */
+/* Returns the expected time of a batch of n and of the requests that the backend merges into it. */
 static inline double sl_controller_time(const struct sl_controller_backend *be, uint32_t n)
 {
 	return sl_fit_time(&be->fit, n + (uint32_t)(be->others + 0.5));
@@ -115,21 +107,19 @@ static inline uint32_t sl_controller_within(const struct sl_controller_backend *
 	return n > others ? n - others : 0;
 }
 
-/* Returns 0 or -ENOMEM. */
 int sl_controller_init(struct sl_controller *c, const struct sl_cfg_pool *pool, uint32_t room,
 		       struct sl_svc_live *live, const struct sl_svc_ctl *ctl);
 void sl_controller_fini(struct sl_controller *c);
 /* Forgets what is known of a backend, which is down. */
 void sl_controller_begin(struct sl_controller *c, unsigned backend);
 
-/* Records the round trip of a message, less its service time. */
 static inline void sl_controller_trip(struct sl_controller *c, uint64_t trip_ns)
 {
 	sl_hist_add(c->trips, trip_ns);
 }
 /*
- * A batch of this policy was answered. together: the size that the backend computed, 0: unknown;
- * full: it was as large as its plan allowed.
+ * Records an answered batch of this policy. together: the size that the backend computed, 0:
+ * unknown; full: it was as large as planned.
  */
 void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned policy, uint32_t cnt,
 			uint32_t together, uint64_t service_ns, bool full);

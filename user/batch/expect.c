@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Predictions about a backend: when it is free, when it may get its next batch, how many requests
- * it serves until a time. They follow from its fit (fit.h) and its batches. Nothing is changed
- * here.
- */
+/* Predictions about a backend, from its fit (fit.h) and its batches. Nothing is changed here. */
 #include "batch/internal.h"
 
 #include <math.h>
@@ -12,8 +8,8 @@
 #define LEAD_DEVS    0.5 /* a round trip of so many deviations is worth hiding */
 
 /*
- * A backend that has been idle for so many times its last service time is tried again. Otherwise
- * the effect of one long pause would last for ever.
+ * A backend that was idle for so many service times is tried again, so that one pause has no
+ * lasting effect.
  */
 #define STALE_TIMES  2
 #define STALE_MIN_NS 10e6
@@ -49,10 +45,7 @@ double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now
 	return fmax(arrival, end);
 }
 
-/*
- * Returns when a batch has taken twice as long as expected: it may never end, so waiting for its
- * end stops there.
- */
+/* Returns when a batch has taken twice as long as expected; waiting for its end stops there. */
 static double overdue_ns(const struct sl_batcher *b, unsigned backend)
 {
 	const struct sl_batch_backend *be = &b->backends[backend];
@@ -76,8 +69,8 @@ uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned 
 			       ? overdue_ns(b, backend)
 			       : 0;
 	/*
-	 * A batch goes alone from time to time, to measure the round trip. If the end is less
-	 * certain than the round trip is long, waiting for it costs nothing.
+	 * A batch goes alone from time to time, to measure the round trip. It also goes alone if
+	 * its end is less certain than the round trip is long.
 	 */
 	else if (be->sent[0].sent_ns > be->alone_ns + ALONE_NS ||
 		 sl_batch_fit(b, backend)->dev_ns * LEAD_DEVS > b->controller.rtt_ns)

@@ -6,24 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECAY        0.97 /* of the sums, per sample */
+#define DECAY        0.97 /* sums, per sample */
 #define DEV_GAIN     0.05
-#define CLIP_DEVS    5.0  /* further off: clipped */
+#define CLIP_DEVS    5.0
 #define CLIP_SHARE   0.02 /* at least so much off */
 #define FAST_SHARE   0.25 /* of the expected time */
-#define LEAST_SHARE  0.25 /* lower limit of a size, relative to the line, when all have changed */
+#define LEAST_SHARE  0.25 /* lower limit of a size, relative to the line */
 #define CLEARLY      0.02 /* minimum gain in throughput */
-#define PRIOR_SPREAD 0.25 /* weight of the prior: like sizes that vary by this share */
+#define PRIOR_SPREAD 0.25 /* like sizes that vary by this share */
 
 enum {
-	STREAK_CHANGE = 4, /* clipped samples in a row that mean a change */
+	STREAK_CHANGE = 4, /* clipped samples in a row */
 	STREAK_FAST = 3,
 	SAMPLES_AFTER_CHANGE = 4, /* weight of the old curve then */
 	SIZE_SAMPLES_MAX = 16,
 	SIZE_SAMPLES_AFTER_CHANGE = 1,
 	ENOUGH = 3, /* samples that establish the time of a size */
 	MANY = 1000,
-	/* neighbours of a size without samples weigh as much as two samples of its own */
+	/* neighbours of an unseen size weigh as much as two samples */
 	NEIGHBOURS = 8,
 };
 
@@ -58,7 +58,7 @@ static double line_time(const struct sl_fit *f, uint32_t b)
 	return f->alpha_ns + f->beta_ns * b;
 }
 
-/* Returns how far the residual of one size applies to others. */
+/* Returns how far the residual of a size applies to others. */
 static uint32_t residual_reach(uint32_t b)
 {
 	return b / 8 > 2 ? b / 8 : 2;
@@ -72,7 +72,7 @@ static double faded_residual(double residual_ns, uint32_t from, uint32_t to)
 					  : 0;
 }
 
-/* Interpolates the residual at b between the nearest sizes seen; 0 stands for none. */
+/* Interpolates between the nearest sizes seen; 0: none. */
 static double residual_between(const struct sl_fit *f, uint32_t lower, uint32_t b, uint32_t upper)
 {
 	double low = f->sizes[lower].residual_ns, high = f->sizes[upper].residual_ns;
@@ -103,7 +103,6 @@ void sl_fit_refresh(struct sl_fit *f)
 		if (upper && upper <= b)
 			upper = next_seen(f, b);
 		around = residual_between(f, lower, b, upper);
-		/* Neighbours weigh less, the more samples a size has. */
 		around_weight = (double)(SIZE_SAMPLES_MAX - s->samples) / NEIGHBOURS;
 		t += ((double)s->residual_ns * s->samples + around * around_weight) /
 		     (s->samples + around_weight);
@@ -137,10 +136,7 @@ uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t m
 	return b;
 }
 
-/*
- * Residuals scale with the line. A pause met at a rare size must not be scaled by the ratio of two
- * pauses: it would become minutes.
- */
+/* Residuals scale with the line, because the ratio of two pauses at a rare size has no limit. */
 static double scaled_residual(double residual_ns, double ratio, double line_ns)
 {
 	double most = fmax(fabs(residual_ns), line_ns);
@@ -148,7 +144,7 @@ static double scaled_residual(double residual_ns, double ratio, double line_ns)
 	return copysign(fmin(fabs(residual_ns) * ratio, most), residual_ns);
 }
 
-/* Scales the curve: the backend is faster or slower as a whole. The rest is learnt soon. */
+/* The backend is faster or slower as a whole. */
 static void scale_curve(struct sl_fit *f)
 {
 	double ratio = f->off_sum / f->off_expected;
@@ -169,10 +165,7 @@ static void scale_curve(struct sl_fit *f)
 	sl_fit_refresh(f);
 }
 
-/*
- * Returns the present estimate. The curve may be older, but is better for sizes with hardly any
- * samples.
- */
+/* Prefers the curve for sizes with hardly any samples. */
 static double expected_time(const struct sl_fit *f, uint32_t b)
 {
 	const struct sl_fit_size *s = &f->sizes[b <= f->max_size ? b : 0];
@@ -182,16 +175,12 @@ static double expected_time(const struct sl_fit *f, uint32_t b)
 	return s->samples >= ENOUGH ? line_time(f, b) + s->residual_ns : sl_fit_time(f, b);
 }
 
-/* Returns t, or the nearest plausible value. */
 static double clip_sample(struct sl_fit *f, uint32_t b, double t)
 {
 	double expected = expected_time(f, b), off = t - expected;
 	double limit = fmax(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
 
-	/*
-	 * A pause makes a batch slower, never so much faster: a fast sample is believed despite
-	 * variance.
-	 */
+	/* A pause makes no batch so much faster, so a fast sample is believed. */
 	bool fast = t < expected * FAST_SHARE;
 
 	if (fabs(off) <= limit && !fast) {
@@ -205,10 +194,7 @@ static double clip_sample(struct sl_fit *f, uint32_t b, double t)
 	}
 	f->streak += off > 0 ? 1 : -1;
 	f->off_sum += t;
-	/*
-	 * A residual below the line may be from another time: the difference can be near 0, and its
-	 * ratio arbitrary.
-	 */
+	/* A residual below the line may be outdated: the difference can be near 0. */
 	f->off_expected += fmax(1, fmax(expected, LEAST_SHARE * line_time(f, b)));
 	if (abs(f->streak) < (fast ? STREAK_FAST : STREAK_CHANGE))
 		return fmax(1, expected + copysign(fmin(limit, fabs(off)), off));
@@ -216,7 +202,7 @@ static double clip_sample(struct sl_fit *f, uint32_t b, double t)
 	return t;
 }
 
-/* Stops at MANY: an endless count would wrap to 0 within hours, and the gain would be infinite. */
+/* Stops at MANY: a wrap to 0 would make the gain infinite. */
 static uint32_t count_sample(struct sl_fit *f)
 {
 	f->samples += f->samples < MANY;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of a batch of b at a backend, learnt from reported service times:
+ * The cost of a batch of b at a backend, learnt from reported service times, in nanoseconds:
  *
  *   time(b) = alpha + beta * b + residual[b]
  *
- * alpha and beta come from sums that decay with each sample. beta has its last value as a prior, so
- * it stays while all batches have one size. An outlier is clipped; several in a row on the same
- * side mean that the backend has changed, and scale the whole curve.
+ * alpha and beta come from sums that decay with each sample. The last beta is the prior, so it stays
+ * while all batches have one size. An outlier is clipped; several in a row on the same side mean that
+ * the backend has changed, and scale the whole curve.
  *
- * Residuals hold what no line can describe: service times of accelerators rise in steps. They are
- * interpolated between seen sizes and fade far from them. A backend may compute more than max_size
- * at once: only the line applies there. Times are nanoseconds.
+ * Residuals hold the steps in service times of accelerators. They are interpolated between seen sizes
+ * and fade far from them. Only the line applies above max_size.
  */
 #ifndef SL_BATCH_FIT_H
 #define SL_BATCH_FIT_H
@@ -18,7 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Last samples of one size. */
 struct sl_fit_size {
 	float residual_ns;
 	uint32_t samples;
@@ -26,23 +24,21 @@ struct sl_fit_size {
 
 struct sl_fit {
 	double alpha_ns, beta_ns;
-	double dev_ns;         /* mean deviation of samples from time(b) */
+	double dev_ns;         /* mean, of samples from time(b) */
 	double mean_b, mean_t; /* decayed */
 	double var_b, cov_bt;
 	double off_sum, off_expected; /* over the samples in `streak` */
 	int streak;                   /* clipped in a row: > 0 too slow, < 0 too fast */
-	uint32_t samples; /* since the start or the last change, for the gain; limited */
-	uint32_t batches; /* since the start; limited */
-	uint32_t largest; /* largest size seen */
+	uint32_t samples;             /* since the start or the last change; limited */
+	uint32_t batches;             /* since the start; limited */
+	uint32_t largest;             /* size seen */
 	uint32_t max_size;
 	struct sl_fit_size *sizes; /* [max_size + 1] */
 	float *curve;              /* [max_size + 1] time(b) at the last refresh */
 };
 
-/* Returns 0 or -ENOMEM. */
 int sl_fit_init(struct sl_fit *f, uint32_t max_size);
 void sl_fit_fini(struct sl_fit *f);
-/* Forgets all samples. */
 void sl_fit_reset(struct sl_fit *f);
 void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns);
 
@@ -51,7 +47,7 @@ static inline bool sl_fit_known(const struct sl_fit *f)
 	return f->largest != 0;
 }
 
-/* Recomputes the curve; time() and the functions below do not know later samples before. */
+/* Recomputes the curve, from which the functions below read. */
 void sl_fit_refresh(struct sl_fit *f);
 
 static inline double sl_fit_time(const struct sl_fit *f, uint32_t b)

@@ -19,17 +19,17 @@ struct sl_sent {
 	uint32_t cnt;
 	uint8_t lane;
 	bool full;
-	bool behind; /* another batch was at the backend when it was sent */
+	bool behind; /* another batch was at the backend */
 };
 
 struct sl_batch_backend {
 	uint32_t batches, requests;
-	uint64_t stalled_ns;                     /* not tried again before */
-	struct sl_sent sent[SL_OUTSTANDING_MAX]; /* in order of sending */
-	uint64_t done_ns;                        /* end of the last batch before sent[0] */
-	uint64_t took_ns;                        /* service time of the last batch */
-	uint64_t alone_ns;                       /* end of the last batch that found no other */
-	double end_ns; /* expected end of sent[0] at the backend, by our clock */
+	uint64_t stalled_ns;                      /* no attempt before */
+	struct sl_sent sent[SL_OUTSTANDING_MAX];  /* in order of sending */
+	uint64_t done_ns;                         /* end of the batch before sent[0] */
+	uint64_t took_ns;                         /* service time of the last batch */
+	uint64_t alone_ns;                        /* end of the last batch that found no other */
+	double end_ns;                            /* expected end of sent[0], by our clock */
 	uint32_t direct_batches, direct_requests; /* policy_direct.c, in addition to those above */
 };
 
@@ -44,9 +44,9 @@ struct sl_batcher {
 	struct sl_batch_backend *backends; /* [controller.room] */
 	struct sl_roster roster;
 	uint64_t wake_ns;    /* next postponed decision */
-	uint64_t due_max;    /* latest due time ever queued */
+	uint64_t due_max;    /* latest ever queued */
 	uint64_t lost_ns;    /* no backend has been up since; 0: not checked, or one is up */
-	double due_bound_ns; /* bound that queued requests are due by, or a narrower one */
+	double due_bound_ns; /* bound of queued requests, or a narrower one */
 	struct sl_controller_counts counts;
 	struct sl_prng prng;
 };
@@ -69,8 +69,8 @@ static inline double sl_late_margin(const struct sl_batcher *b, unsigned backend
 }
 
 /*
- * Number of backends to examine: all of up to SL_BATCH_FEW, else so many, spread from those with
- * the fewest batches to those with the most.
+ * Returns the number of backends to examine: all of up to SL_BATCH_FEW, else so many, spread over
+ * the roster.
  */
 static inline uint32_t sl_batch_asked(const struct sl_batcher *b)
 {
@@ -105,10 +105,8 @@ static inline uint64_t sl_batch_limit(const struct sl_batcher *b, const struct s
 
 /* Drops a queued item, which belongs to the application again. */
 SL_COLD void sl_batch_drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_outcome why);
-/* Runs a tick of the controller and applies the results. */
 void sl_batch_tick(struct sl_batcher *b, uint64_t now_ns);
 
-/* Returns true if a backend that is up may have the item. */
 static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 					const struct sl_batch_item *item)
 {
@@ -119,7 +117,7 @@ static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 	return left;
 }
 
-/* policy_direct.c: pools that send each request at once */
+/* policy_direct.c */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns);
 int sl_direct_send(struct sl_batcher *b, unsigned backend, struct sl_batch_item **items,
 		   uint32_t n);
@@ -128,24 +126,20 @@ bool sl_direct_done(struct sl_batcher *b, unsigned backend, uint32_t cnt, uint64
 
 /* Returns true if the backend's time is unknown or outdated: no request may be refused for it. */
 bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t now_ns);
-/* Returns when a batch sent now would start: at its arrival, or after the earlier batches. */
+/* Returns when a batch sent now would start. */
 double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now_ns);
 /* Returns when the next batch may be sent; UINT64_MAX: after another one ends. */
 uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned lane);
-/*
- * Returns the batch size in force: the plan's or, for the pool's policy, the published one if
- * smaller.
- */
+/* Returns the plan's batch size or, for the pool's policy, the published one if smaller. */
 static inline uint32_t sl_expect_cap(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	uint32_t cap = b->controller.backends[backend].plans[lane].cap;
 
-	/* Readers and writers of the published value must see its effect. */
 	if (lane == b->pool->batch.policy && b->live->batch_cap < cap)
 		cap = b->live->batch_cap;
 	return cap ? cap : 1;
 }
-/* Returns the size while more than cap wait: larger batches serve more then. */
+/* Returns the size while more than cap wait. */
 static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	uint32_t cap = sl_expect_cap(b, backend, lane);
@@ -153,7 +147,7 @@ static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backe
 
 	return b->queue.lanes[lane].len > p->cap && cap == p->cap ? p->most : cap;
 }
-/* Returns the size with the best throughput, for late requests. */
+/* Returns the size for late requests. */
 static inline uint32_t sl_expect_catch_up(const struct sl_batcher *b, unsigned backend,
 					  unsigned lane)
 {
@@ -163,14 +157,14 @@ static inline uint32_t sl_expect_catch_up(const struct sl_batcher *b, unsigned b
 	return cap == p->cap ? p->catch_up : cap;
 }
 /*
- * Returns true if a backend that the item may use (NULL: any) is untested. Also if the backends can
- * have all queued requests, and one more, ready by by_ns.
+ * Returns true if a backend that the item may use (NULL: any) is untested, or if backends can have
+ * all queued requests, and one more, ready by by_ns.
  */
 bool sl_expect_all_by(const struct sl_batcher *b, const struct sl_batch_item *item, unsigned lane,
 		      double by_ns, uint64_t now_ns);
-/* Returns true if the queue makes a request late that comes now. */
+/* Returns true if a request that comes now would be late. */
 bool sl_expect_late(const struct sl_batcher *b, uint64_t now_ns);
-/* Returns the requests that a backend can have ready by due_ns, in its planned batches. */
+/* Returns the requests that a backend can have ready by due_ns, in planned batches. */
 double sl_expect_served(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
 			uint64_t now_ns);
 

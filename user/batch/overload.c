@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tick -> watch_lateness | watch_end | watch_trial. */
 #include "batch/overload.h"
 
 #include <math.h>
 
 #define WINDOW_BOUNDS 3.0
 #define WINDOW_MIN_NS 50e6
-#define EXCESS        1.02 /* relative to the capacity */
-#define CHANCE        2.0  /* standard deviations of a random number of arrivals */
-#define FEWER         0.9  /* of the earlier arrivals: refusals had increased them */
+#define EXCESS        1.02
+#define CHANCE        2.0 /* standard deviations */
+#define FEWER         0.9 /* relative to earlier arrivals */
 
 enum {
 	ROW = 20, /* in windows */
@@ -130,7 +129,7 @@ void sl_overload_tick(struct sl_overload *o, const struct sl_overload_input *in,
 	double window_ns = fmax(WINDOW_MIN_NS, WINDOW_BOUNDS * in->bound_ns);
 	double rate = in->rate;
 
-	/* Averaged over the row: a rate that is too low for a moment means nothing. */
+	/* Averaged over the row. */
 	if (o->on && o->served_rate > 0)
 		rate = fmin(rate, o->served_rate);
 	if (o->tick_ns)

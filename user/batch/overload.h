@@ -3,27 +3,24 @@
  * Detects sustained overload: arrivals above the rate that can be served within the latency bound.
  * It is the only reason for bound_mode = soft to refuse a request for the bound.
  *
- *   late        the queue is so long that a request that comes now will miss the bound
+ *   late        a request that comes now will miss the bound
  *   a window    max(3 bounds, 50 ms). Consecutive windows with something late are a row, at most 20
- *               long. The first window does not count: it has the burst, or the stall, that filled
- *               the queue
+ *               long. The first window does not count: it has the burst or stall that filled the queue
  *   could       the rate of batches that keep the bound, times time, summed over the ticks
  *
- *   calm -> overloaded   demand: in a row more than 1.02 could arrived, plus 2 sqrt(arrivals), which
- *                        may be chance; or
+ *   calm -> overloaded   demand: in a row more than 1.02 could arrived, plus 2 sqrt(arrivals); or
  *                        no drain: in a row of 20 all was late, something was served, and the queue
  *                        is no shorter at its end (the rate was wrong; the served rate is used)
- *   overloaded -> calm   in 20 windows, late or not, no more arrived than could be served; or
+ *   overloaded -> calm   in 20 windows no more arrived than could be served; or
  *                        a trial shows that refusals cause the arrivals: none is refused for the bound,
  *                        and arrivals fall below 0.9, by more than chance
  *
- * A stall lets nothing arrive, so it cannot fulfil the first condition. It fulfils the second only
- * if stalls are so frequent that their queues never drain.
+ * A stall lets nothing arrive. It fulfils the second condition only if the queues of stalls never
+ * drain.
  *
  * Trials are 1, 2, 4 and then 8 times 20 windows apart. This continues if a trial has ended the
- * overload and nothing was in time until it began again; a row of 4 is enough then. Overload could
- * outlast its cause without trials: refused clients that retry at once arrive as often as they
- * like.
+ * overload and nothing was in time until it began again; a row of 4 is enough then. Without trials,
+ * refused clients that retry at once could keep up an overload.
  */
 #ifndef SL_BATCH_OVERLOAD_H
 #define SL_BATCH_OVERLOAD_H
@@ -31,7 +28,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Counters since the start, and current values. */
 struct sl_overload_input {
 	double bound_ns;
 	double rate; /* requests per ns; 0: unknown */
@@ -47,21 +43,20 @@ struct sl_overload_mark {
 
 struct sl_overload {
 	bool on;
-	bool trial;                  /* overload suspended for a test */
+	bool trial;                  /* suspended for a test */
 	bool relapse;                /* nothing was in time since the trial */
 	bool late;                   /* in this window */
 	bool drained;                /* something was not late in this row */
-	uint8_t rows, rows_to_trial; /* rows of overload since the last trial, and until the next */
-	uint32_t windows;            /* windows in the row */
-	uint64_t window_ns;          /* start of the window; 0: nothing is late */
-	struct sl_overload_mark row; /* start of the row */
-	uint64_t tick_ns;            /* last tick */
-	double could;                /* requests that could be served in this row */
-	double before;               /* trial: arrivals per ns before */
-	double served_rate;          /* found by `no drain`; 0: the rate is right */
+	uint8_t rows, rows_to_trial; /* overload since the last trial, and until the next */
+	uint32_t windows;            /* in the row */
+	uint64_t window_ns;          /* start; 0: nothing is late */
+	struct sl_overload_mark row; /* start */
+	uint64_t tick_ns;
+	double could;       /* capacity of this row */
+	double before;      /* arrivals per ns before the trial */
+	double served_rate; /* found by `no drain`; 0: the rate is right */
 };
 
-/* Called at each tick of the controller. */
 void sl_overload_tick(struct sl_overload *o, const struct sl_overload_input *in, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch sizes and delays: a table entry per enum sl_policy. */
+/* Batch sizes and delays, per enum sl_policy. */
 #ifndef SL_BATCH_POLICY_H
 #define SL_BATCH_POLICY_H
 
@@ -11,18 +11,18 @@ struct sl_controller;
 struct sl_controller_backend;
 
 struct sl_plan {
-	uint32_t cap;      /* largest batch */
-	uint32_t most;     /* largest batch while more than cap wait */
-	uint32_t catch_up; /* largest batch of late requests */
-	uint32_t low;      /* a request that prevents batches of this size is given up */
+	uint32_t cap;
+	uint32_t most;     /* while more than cap wait */
+	uint32_t catch_up; /* of late requests */
+	uint32_t low;      /* a request that prevents this size is given up */
 	/*
-	 * A batch under cap may wait until its oldest request has waited for hold_ns, less the cost
-	 * of its requests.
+	 * A batch under cap may wait until its oldest request has waited for hold_ns, less its
+	 * cost.
 	 */
 	uint32_t hold_below; /* batches of this size do not wait */
 	double hold_ns;
 	double hold_each_ns;
-	bool overload; /* arrivals exceed the capacity */
+	bool overload;
 };
 
 struct sl_policy_ops {
@@ -30,7 +30,7 @@ struct sl_policy_ops {
 	bool just_in_time; /* the second batch is sent when the first ends; else when it is full */
 	struct sl_plan (*plan)(const struct sl_controller *c,
 			       const struct sl_controller_backend *be);
-	/* Called after each batch; NULL: nothing to learn. */
+	/* Called after each batch; may be NULL. */
 	void (*done)(struct sl_controller *c, struct sl_controller_backend *be, uint32_t cnt,
 		     double took_ns, bool full);
 };

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The largest size that keeps the bound. A request waits for the batch before its own, then for its
- * own: r + margin + 2 t(b) <= S. In an overload b requests arrive within less than t(b). The batch
- * may be larger then, as the deadlines of its own requests allow.
+ * own: r + margin + 2 t(b) <= S. In an overload the batch may be larger, as deadlines allow.
  */
 #include <math.h>
 
 #include "batch/controller.h"
 
-#define OVERLOAD  1.07 /* arrivals relative to the capacity of the plan */
-#define BUSY_MOST 0.95 /* highest planned utilisation of a backend */
+#define OVERLOAD  1.07 /* arrivals relative to the capacity */
+#define BUSY_MOST 0.95 /* highest planned utilisation */
 
 enum { GROWTH = 2, FIRST_CAP = 4 }; /* untried sizes are approached by doubling */
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * No batching: each request goes at once to the backend with the fewest. For backends that queue
- * themselves, as agents do in front of servers.
- */
+/* No batching: each request goes at once to the backend with the fewest. */
 #include "base/bytes.h"
 #include "batch/internal.h"
 #include "sluice/rpc_wire.h"
@@ -17,16 +14,12 @@ static struct sl_plan plan(const struct sl_controller *c, const struct sl_contro
 
 const struct sl_policy_ops sl_policy_direct = {.plan = plan};
 
-/*
- * Returns the backend with the fewest, at random among several, so that a low load is spread.
- * UINT32_MAX: none now.
- */
+/* Returns the backend with the fewest, at random among several. UINT32_MAX: none now. */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
 {
 	uint32_t least = UINT32_MAX, up = sl_roster_up_cnt(&b->roster);
 	unsigned best = UINT32_MAX, second = UINT32_MAX, ties = 0;
 
-	/* Examines all of a few, or some of many at random. */
 	for (uint32_t k = 0; k < up && k < SL_BATCH_FEW; k++) {
 		uint64_t at = up > SL_BATCH_FEW ? sl_prng_below(&b->prng, up) : k;
 		unsigned i = b->roster.order[at];
@@ -61,10 +54,7 @@ int sl_direct_send(struct sl_batcher *b, unsigned backend, struct sl_batch_item 
 	return 0;
 }
 
-/*
- * Batches of the former policy, before a reload, may be outstanding; sl_direct_done() knows its
- * own.
- */
+/* Batches of the former policy may be outstanding after a reload. */
 bool sl_direct_done(struct sl_batcher *b, unsigned backend, uint32_t cnt, uint64_t sent_ns)
 {
 	struct sl_batch_backend *be = &b->backends[backend];

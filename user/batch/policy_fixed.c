@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Size and delay as configured. */
 #include "batch/controller.h"
 
 static struct sl_plan plan(const struct sl_controller *c, const struct sl_controller_backend *be)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pump -> pump_lane -> choose, size_for_first, send_first. */
 #include <errno.h>
 #include <math.h>
 
@@ -8,19 +7,18 @@
 #include "sluice/rpc_wire.h"
 
 enum {
-	/* requests passed over for one batch, which must not go to its backend */
+	/* passed over for one batch */
 	PASSED_OVER_MAX = 64,
-	STALL_NS = 200000, /* pause after a backend without credit */
+	STALL_NS = 200000, /* pause of a backend without credit */
 };
 
-/* The backend for the first item of a lane, and when it may have it. */
 struct backend_choice {
 	unsigned backend;
 	uint64_t ready_ns;
 	double start_ns, finish_ns;
 };
 
-/* Backends that could have the first item of a lane now; ready_ns: when the next one can. */
+/* Backends that could have the item now; ready_ns: when the next one can. */
 struct candidates {
 	const struct sl_batch_item *item;
 	unsigned lane;
@@ -41,10 +39,7 @@ static void consider_backend(const struct sl_batcher *b, struct candidates *c, u
 		c->ready_ns = at;
 }
 
-/*
- * Examines all of a few, or two random ones of many. Random, since several workers and gateways
- * would otherwise choose the same one.
- */
+/* Examines all of a few, or two random ones of many. */
 static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
 			   uint64_t now_ns)
 {
@@ -64,10 +59,7 @@ static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t 
 		c->ready_ns = now_ns + STALL_NS; /* others may be ready */
 }
 
-/*
- * Returns the better of two that could have it now; if none could, ready_ns tells when to look
- * again.
- */
+/* Returns the better of two that could have it now; if none could, ready_ns is set. */
 static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 					    const struct sl_batch_item *item, uint64_t now_ns)
 {
@@ -117,7 +109,6 @@ static bool is_hopeless(const struct sl_batcher *b, const struct sl_batch_item *
 	return true;
 }
 
-/* Returns the most efficient size up to n. */
 static uint32_t efficient_size(const struct sl_batcher *b, unsigned lane, unsigned backend,
 			       uint32_t n)
 {
@@ -129,8 +120,8 @@ static uint32_t efficient_size(const struct sl_batcher *b, unsigned lane, unsign
 }
 
 /*
- * Returns the size of a batch whose first item will be late: the one that catches up best. 0: the
- * item is refused, because it prevents a batch that is large enough to keep up.
+ * Returns the batch size that catches up best. 0: the item is refused, because it prevents a batch
+ * that is large enough to keep up.
  */
 static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigned backend,
 			      double start_ns)
@@ -150,7 +141,7 @@ static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigne
 	return efficient_size(b, lane, backend, most);
 }
 
-/* Returns the size with which the first item of the lane is ready in time. 0: it is refused. */
+/* Returns the size with which the first item is ready in time. 0: it is refused. */
 static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
 			       const struct backend_choice *c, uint32_t want, uint64_t now_ns)
 {
@@ -168,7 +159,7 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
 	return efficient_size(b, lane, backend, n);
 }
 
-/* Returns until when a batch of this lane may wait for more; 0: not at all. */
+/* Returns until when a batch may wait for more; 0: not at all. */
 static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned backend)
 {
 	const struct sl_lane *l = &b->queue.lanes[lane];
@@ -211,7 +202,6 @@ static int send_items(struct sl_batcher *b, const struct backend_choice *c, unsi
 	return 0;
 }
 
-/* Takes up to n items that may go to this backend off the lane. */
 static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
 			   struct sl_batch_item **items)
 {
@@ -237,7 +227,7 @@ static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend
 	return taken;
 }
 
-/* Sends the first n items of a lane, or fewer if they do not fit a message. */
+/* Sends the first n items, or fewer if they do not fit a message. */
 static bool send_first(struct sl_batcher *b, unsigned lane, const struct backend_choice *c,
 		       uint32_t n, uint64_t now_ns)
 {
@@ -269,7 +259,7 @@ static void wake_by(struct sl_batcher *b, uint64_t until_ns)
 		b->wake_ns = until_ns;
 }
 
-/* No backend is up: drops an item that has waited long enough. Returns false if there is none. */
+/* Drops an item that has waited long enough for a backend. Returns false if there is none. */
 static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	struct sl_batch_item *oldest = sl_lane_oldest(&b->queue.lanes[lane]);
@@ -283,10 +273,7 @@ static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 	return false;
 }
 
-/*
- * Sends up to `most` items of a direct pool to one backend. Returns false if no backend can have
- * any now.
- */
+/* Sends up to `most` items to one backend. Returns false if none can have any now. */
 static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 {
 	struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[SL_POLICY_DIRECT]);
@@ -310,7 +297,6 @@ static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 	return true; /* ends: a backend without credit is stalled now */
 }
 
-/* Deals the queued items out evenly. */
 static void pump_direct(struct sl_batcher *b, uint64_t now_ns)
 {
 	uint32_t up = sl_roster_up_cnt(&b->roster), most = b->pool->batch.max_size;
@@ -320,7 +306,7 @@ static void pump_direct(struct sl_batcher *b, uint64_t now_ns)
 		;
 }
 
-/* Does one step for a lane. Returns false if there is nothing more to do now. */
+/* Returns false if there is nothing more to do now. */
 static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	struct sl_lane *l = &b->queue.lanes[lane];
@@ -340,7 +326,6 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		wake_by(b, first->deadline_ns);
 		return wait_for_any(b, lane, now_ns);
 	}
-	/* Every backend that is up has already failed this request. */
 	if (!sl_batch_has_backend(b, first)) {
 		sl_batch_drop(b, first, SL_OUTCOME_NO_BACKEND);
 		return true;

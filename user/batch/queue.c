@@ -86,7 +86,7 @@ static uint32_t key_of(const struct sl_batch_item *item)
 	return item->unproven ? 0 : item->client;
 }
 
-/* Returns the link of the item's share, or where it would be. */
+/* Returns the link of the share, or where it would be. */
 static struct sl_queue_share **find_share(const struct sl_batch_queue *q,
 					  const struct sl_batch_item *item)
 {
@@ -98,7 +98,7 @@ static struct sl_queue_share **find_share(const struct sl_batch_queue *q,
 	return at;
 }
 
-/* A request needs at most one share, so one is unused. */
+/* One share is unused: a request needs at most one. */
 static struct sl_queue_share *share_new(struct sl_batch_queue *q, const struct sl_batch_item *item)
 {
 	struct sl_queue_share *s = q->unused;
@@ -122,7 +122,7 @@ static void set_cnt(struct sl_batch_queue *q, struct sl_queue_share *s, uint32_t
 		sl_list_add_tail(&q->by_cnt[cnt], &s->by_cnt);
 	if (cnt > q->heaviest)
 		q->heaviest = cnt;
-	/* Counts change by one, so the next heaviest is at most one lighter. */
+	/* Counts change by one. */
 	else if (q->heaviest && sl_list_empty(&q->by_cnt[q->heaviest]))
 		q->heaviest--;
 }
@@ -165,7 +165,7 @@ void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 	struct sl_batch_item *last = l->heap[--l->len];
 	uint32_t at = item->heap_pos;
 
-	/* The last element of the heap takes the free place and sinks or rises. */
+	/* The last element takes the free place and sinks or rises. */
 	if (last != item && at && is_before(last, l->heap[(at - 1) / 2]))
 		sift_up(l, last, at);
 	else if (last != item)

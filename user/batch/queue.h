@@ -7,23 +7,23 @@
  *   buckets[h]  shares of clients with that hash      share: its requests, newest last
  *   by_cnt[n]   shares with n requests                heaviest: the largest n
  *
- * No allocation after init; operations are O(log n) or O(1). Each waiting client has a share. The
- * salt keeps clients from choosing their bucket. Unproven sources (of datagrams) have one share
- * together: a flood under a thousand names counts as one client.
+ * No allocation after init; operations are O(log n) or O(1). The salt keeps clients from choosing
+ * their bucket. All unproven sources (of datagrams) share one share, so that a flood under many names
+ * counts as one client.
  */
 #ifndef SL_BATCH_QUEUE_H
 #define SL_BATCH_QUEUE_H
 
 #include "batch/batcher.h"
 
-enum { SL_LANES = SL_POLICY_CNT }; /* lane p: requests under policy p */
+enum { SL_LANES = SL_POLICY_CNT };
 
 struct sl_queue_share {
 	struct sl_queue_share *next; /* in its bucket, or of unused shares */
 	struct sl_list items;
 	struct sl_list by_cnt;
 	uint32_t cnt;
-	uint32_t client; /* 0 for the unproven ones */
+	uint32_t client; /* 0: unproven */
 	bool unproven;
 };
 
@@ -36,22 +36,20 @@ struct sl_lane {
 struct sl_batch_queue {
 	struct sl_lane lanes[SL_LANES];
 	struct sl_queue_share *shares; /* [cap] */
-	struct sl_queue_share *unused; /* shares used before */
+	struct sl_queue_share *unused;
 	struct sl_queue_share **buckets;
 	struct sl_list *by_cnt; /* [cap + 1] */
 	uint32_t bucket_mask, salt;
-	uint32_t shares_used; /* high-water mark: later ones were never touched */
+	uint32_t shares_used; /* high-water mark */
 	uint32_t cap, len;
 	uint32_t heaviest;
-	uint32_t active; /* shares with requests */
+	uint32_t active; /* with requests */
 };
 
 int sl_queue_init(struct sl_batch_queue *q, uint32_t cap, uint32_t salt);
 void sl_queue_fini(struct sl_batch_queue *q);
 
-/*
- * Queues an item with due_ns, queued_ns, client, unproven and lane set. The queue must not be full.
- */
+/* The item must have due_ns, queued_ns, client, unproven and lane. The queue must not be full. */
 void sl_queue_push(struct sl_batch_queue *q, struct sl_batch_item *item);
 /* Undoes removals, in reverse order. */
 void sl_queue_push_back(struct sl_batch_queue *q, struct sl_batch_item *item);
@@ -69,7 +67,6 @@ static inline struct sl_batch_item *sl_lane_oldest(const struct sl_lane *l)
 	return sl_list_first(&l->ages, struct sl_batch_item, age);
 }
 
-/* Returns the number of requests in the item's share. */
 uint32_t sl_queue_share_cnt(const struct sl_batch_queue *q, const struct sl_batch_item *item);
 /* Returns the newest request of the client with the most; NULL: empty. */
 struct sl_batch_item *sl_queue_heaviest(const struct sl_batch_queue *q);

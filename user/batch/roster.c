@@ -42,7 +42,6 @@ void sl_roster_remove(struct sl_roster *r, unsigned backend)
 {
 	if (!sl_roster_up(r, backend))
 		return;
-	/* Passes through the zones to the end of the last one. */
 	for (unsigned n = 0; n < SL_ZONES; n++) {
 		if (r->place[backend] < r->end[n])
 			sl_roster_swap_(r, backend, --r->end[n]);

@@ -5,7 +5,7 @@
  *   order:  [ none | one | two ]  backends that are up, in any order within a zone
  *           0   end[0] end[1] end[2] = how many are up
  *
- * Backends are numbers below `room`. A change moves at most one backend per zone.
+ * A change moves at most one backend per zone.
  */
 #ifndef SL_BATCH_ROSTER_H
 #define SL_BATCH_ROSTER_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Batches at a backend: one computes, the next is under way. */
+/* One batch computes, the next is under way. */
 enum { SL_OUTSTANDING_MAX = 2, SL_ZONES = SL_OUTSTANDING_MAX + 1 };
 
 struct sl_roster {
@@ -23,10 +23,8 @@ struct sl_roster {
 	uint32_t room;
 };
 
-/* Returns 0 or -ENOMEM. */
 int sl_roster_init(struct sl_roster *r, uint32_t room);
 void sl_roster_fini(struct sl_roster *r);
-/* Adds a backend with so many batches; the other function removes it. */
 void sl_roster_add(struct sl_roster *r, unsigned backend, unsigned batches);
 void sl_roster_remove(struct sl_roster *r, unsigned backend);
 static inline bool sl_roster_up(const struct sl_roster *r, unsigned backend)
@@ -34,7 +32,6 @@ static inline bool sl_roster_up(const struct sl_roster *r, unsigned backend)
 	return backend < r->room && r->place[backend] != UINT16_MAX;
 }
 
-/* Swaps with the backend at `to`. */
 static inline void sl_roster_swap_(struct sl_roster *r, unsigned backend, uint32_t to)
 {
 	uint32_t from = r->place[backend];
@@ -69,13 +66,13 @@ static inline uint32_t sl_roster_up_cnt(const struct sl_roster *r)
 	return r->end[SL_ZONES - 1];
 }
 
-/* Returns how many have no batch: order[0 .. idle). */
+/* Backends without a batch: order[0 .. idle). */
 static inline uint32_t sl_roster_idle_cnt(const struct sl_roster *r)
 {
 	return r->end[0];
 }
 
-/* Returns how many may get one: order[0 .. open). */
+/* Backends that may get a batch: order[0 .. open). */
 static inline uint32_t sl_roster_open_cnt(const struct sl_roster *r)
 {
 	return r->end[SL_OUTSTANDING_MAX - 1];

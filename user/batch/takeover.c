@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takeover after a reload, when each pool has a new batcher: queued and outstanding requests, and
- * what was learnt of backends that keep their number.
+ * Takeover by the new batcher after a reload: queued and outstanding requests, and what was learnt
+ * of backends that keep their number.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void move_controller(struct sl_controller *to, const struct sl_controller
 		uint32_t most = own.max_size < old->max_size ? own.max_size : old->max_size;
 
 		*be = from->backends[i];
-		/* Copies what was learnt; the new one may have less room. */
+		/* The new one may have less room. */
 		be->fit.max_size = own.max_size;
 		be->fit.sizes = own.sizes;
 		be->fit.curve = own.curve;
@@ -32,7 +32,7 @@ static void move_controller(struct sl_controller *to, const struct sl_controller
 	to->shed_level = from->shed_level;
 	to->judged = from->judged;
 	to->summary = from->summary;
-	/* last_ns stays 0: the next pump plans anew, for the new configuration. */
+	/* last_ns stays 0: the next pump plans anew. */
 	to->last_arrivals = from->last_arrivals;
 	to->last_overload = from->last_overload;
 	to->bound_ns = from->bound_ns;
@@ -53,7 +53,7 @@ void sl_batcher_take_over(struct sl_batcher *b, struct sl_batcher *from)
 	b->overload = from->overload;
 	b->lost_ns = from->lost_ns;
 	move_controller(&b->controller, &from->controller);
-	/* Oldest first: the order within a share is that of ages. */
+	/* Oldest first, as within a share. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {
 		struct sl_batch_item *item;
 
