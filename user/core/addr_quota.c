@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 
-enum { COMPARED_MAX = 16 }; /* quotas compared for the one that uses most */
+enum { COMPARED_MAX = 16 }; /* quotas compared */
 
 static const char *const limit_names[] = {
 #define X(name, metric) metric,
@@ -19,9 +19,7 @@ static const char *const limit_names[] = {
 #undef X
 };
 
-/* --- ranks --- */
-
-/* Returns 0 if it is not ranked. */
+/* Returns 0 if not ranked. */
 static unsigned class_of(const struct sl_addr_quota *a, enum sl_quota_resource rank)
 {
 	uint32_t most = a->class[rank].most;
@@ -44,13 +42,12 @@ void sl_addr_quota_reclassify(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 	if (cnt < SL_RANK_FLOOR)
 		return;
 	new = 31u - (unsigned)__builtin_clz(cnt);
-	a->class[rank].least = 3u << (new - 2); /* hysteresis at the border of classes */
+	a->class[rank].least = 3u << (new - 2); /* hysteresis */
 	a->class[rank].most = UINT32_MAX >> (31 - new);
 	sl_list_add_tail(&r->classes[new], link);
 	r->filled |= 1u << new;
 }
 
-/* Returns the heaviest non-empty class among the bits of `classes`, or NULL. */
 static const struct sl_list *heaviest_class(const struct sl_addr_quota_rank *r, uint32_t classes)
 {
 	uint32_t filled = r->filled & classes;
@@ -99,8 +96,6 @@ struct sl_addr_quota *sl_addr_quota_lighter(struct sl_addr_quotas *t, enum sl_qu
 	return first_of(heaviest_class(r, (1u << class) - 1), rank);
 }
 
-/* --- the table --- */
-
 static void quota_init(struct sl_addr_quota *a)
 {
 	*a = (struct sl_addr_quota){0};
@@ -113,9 +108,7 @@ static void quota_init(struct sl_addr_quota *a)
 	sl_list_init(&a->idle);
 }
 
-/*
- * All workers use one key: a backend counts the requests of an address from all of them together.
- */
+/* One key of all workers: a backend counts an address's requests from all of them. */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static uint8_t process_key[16];
 static int key_err;
@@ -136,7 +129,7 @@ int sl_addr_quotas_init(struct sl_addr_quotas *t, uint32_t cap, uint64_t *refuse
 		return key_err;
 	while (slots < 2 * (cap + 1))
 		slots *= 2;
-	/* One more than can be in use: a new address always finds this one or an idle one. */
+	/* One more than can be in use: a new address finds it or an idle one. */
 	rc = sl_mempool_init(&t->pool, sizeof(struct sl_addr_quota), 64, cap + 1);
 	if (rc)
 		return rc;
@@ -174,7 +167,6 @@ static struct sl_addr_quota *quota_at(struct sl_addr_quotas *t, uint32_t slot)
 	return sl_mempool_at(&t->pool, t->slots[slot] - 1);
 }
 
-/* Returns the slot of the quota, or the empty one where it belongs. */
 static uint32_t find_slot(struct sl_addr_quotas *t, uint64_t hash)
 {
 	uint32_t i = (uint32_t)hash & t->mask;
@@ -184,7 +176,7 @@ static uint32_t find_slot(struct sl_addr_quotas *t, uint64_t hash)
 	return i;
 }
 
-/* Deletes by moving back the entries behind: no tombstones, so probes stay short. */
+/* Moves back the entries behind: no tombstones. */
 static void delete_slot(struct sl_addr_quotas *t, uint32_t hole)
 {
 	for (uint32_t i = (hole + 1) & t->mask; t->slots[i]; i = (i + 1) & t->mask) {
@@ -247,8 +239,6 @@ void sl_addr_quota_close(struct sl_addr_quotas *t, struct sl_addr_quota *a, uint
 		sl_list_add_tail(&t->idle, &a->idle);
 }
 
-/* --- limits --- */
-
 const char *sl_addr_quota_text(const struct sl_addr_quota *a, char text[SL_QUOTA_TEXT])
 {
 	return sl_top_refused_text(&a->addr, text);
@@ -275,7 +265,7 @@ bool sl_addr_quota_may_queue(struct sl_addr_quotas *t, struct sl_addr_quota *a)
 	       sl_addr_quota_refuse(t, a, SL_QUOTA_FRAMES);
 }
 
-/* The bucket holds one second's requests and is stored as the time when it is full (RFC 2697). */
+/* Token bucket of one second's requests, stored as the time when it is full (RFC 2697). */
 bool sl_addr_quota_take_request(struct sl_addr_quotas *t, struct sl_addr_quota *a, uint64_t now_ns)
 {
 	uint32_t rate = t->limits[SL_QUOTA_REQUESTS];

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Events of the RPC: replies, failures, the end of batches. A reply is lent to its front; what the
- * front leaves is kept.
- */
+/* Events of the RPC: replies, failures, the end of batches. */
 #include "base/clock.h"
 #include "core/client.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
-/* --- failures --- */
-
-/* Returns true if a retry is harmless and can still help. */
 static bool may_retry(const struct sl_exchange *x, bool begun, bool counts)
 {
 	if ((begun && !x->idempotent) || x->core->now_ns >= x->deadline_ns)
@@ -20,7 +14,7 @@ static bool may_retry(const struct sl_exchange *x, bool begun, bool counts)
 
 /*
  * Sends the request to another backend, or to the same one when it is up again. `begun`: a backend
- * may have executed it. Only a live backend is excluded, since others are not chosen.
+ * may have executed it. Only a live backend is excluded; others are not chosen.
  */
 static bool retry_exchange(struct sl_exchange *x, bool begun)
 {
@@ -42,7 +36,7 @@ static bool retry_exchange(struct sl_exchange *x, bool begun)
 	return true;
 }
 
-/* Called when the RPC has dropped the exchange: its cookie is free for another send. */
+/* The RPC has dropped the exchange: its cookie is free for another send. */
 static void retry_or_fail(struct sl_exchange *x, bool again, bool may_be_done, enum sl_outcome why)
 {
 	bool begun = x->state == SL_EX_REPLYING;
@@ -80,8 +74,6 @@ static enum sl_outcome outcome_of(uint8_t status)
 	}
 }
 
-/* --- replies: lent, then kept --- */
-
 static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_loan *l = &x->core->loan;
@@ -91,10 +83,10 @@ static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	*l = (struct sl_loan){.x = x, .is_head = begins};
 	if (begins)
 		l->head = r->meta;
-	/* Metadata of the last of several messages, or of the only one. */
+	/* The last of several messages, or the only one. */
 	if (r->first && !r->more && x->stream.trailers)
 		l->tail = r->meta;
-	if (prefixed && r->no_message) /* a message protocol gets no message for this */
+	if (prefixed && r->no_message) /* message protocols get none */
 		return;
 	if (prefixed && r->first)
 		prefix_len = x->stream.prefix(l->prefix, r->total_len, r->compressed);
@@ -104,7 +96,7 @@ static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		x->reply_len = prefix_len + r->total_len;
 }
 
-/* Ends the loan: moves to frames what the front has left. */
+/* Keeps what the front has left. */
 static bool keep_rest(struct sl_exchange *x, const struct sl_loan *l)
 {
 	bool head = l->is_head && !x->stream.started;
@@ -113,7 +105,7 @@ static bool keep_rest(struct sl_exchange *x, const struct sl_loan *l)
 		return false;
 	if (head)
 		x->head_len = (uint16_t)l->head.len;
-	/* The block of a single message has head and trailers, and is kept once. */
+	/* A single message's block has both and is kept once. */
 	if (l->tail.len && !head && !sl_exchange_keep(x, &x->tail, l->tail))
 		return false;
 	return sl_exchange_keep(x, &x->reply, l->body[0]) &&
@@ -126,7 +118,7 @@ static void end_loan(struct sl_core *c)
 	size_t left;
 
 	if (!x)
-		return; /* ended, or has another reply now */
+		return; /* ended, or has another reply */
 	c->loan.x = NULL;
 	left = c->loan.body[0].len + c->loan.body[1].len;
 	if (c->loan.is_head && !x->stream.started)
@@ -163,7 +155,7 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_list_del(&x->item.link);
 		x->stream.refused |= x->open;
 	}
-	/* After the reply has begun the request is not repeated; a stream may have more parts. */
+	/* The request is not repeated after the reply has begun; a stream may have more parts. */
 	if (x->state == SL_EX_WHOLE || (begins && !x->stream.open_ended))
 		sl_sent_batch_release(x);
 	sl_client_ready(cl, &x->stream);
@@ -201,7 +193,7 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 		      r->status == SL_RPC_UNANSWERED, outcome_of(r->status));
 }
 
-/* Passes an interim reply to the front. It is lent for this call and not kept. */
+/* The reply is lent for this call only. */
 static void on_interim(void *app, void *cookie, struct sl_span meta)
 {
 	struct sl_exchange *x = cookie;
@@ -217,9 +209,7 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 		sl_client_front(cl)->interim(cl->state, &cl->core->env, &x->stream, &parts.reply);
 }
 
-/* --- batches and channels --- */
-
-/* Only answered batches tell the backend's speed. */
+/* Only answered batches tell the speed. */
 static void on_batch_done(void *app, void *backend, const struct sl_rpc_batch_end *end)
 {
 	struct sl_core *c = app;
@@ -270,14 +260,14 @@ static void on_moved(void *app, void *backend, bool gone_on)
 }
 
 #ifdef SL_DEBUG
-/* Debug builds: checks that frames stay until the RPC has returned them. */
+/* Debug builds only. */
 static void on_watch(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt)
 {
 	static const int steps[] = {[SL_RPC_LENT] = 1, [SL_RPC_READ] = 0, [SL_RPC_RETURNED] = -1};
 	struct sl_core *c = app;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (!spans[i].len) /* an empty span may point behind its frame */
+		if (!spans[i].len) /* may point behind its frame */
 			continue;
 		sl_frame_check_lent(c->net->umem, spans[i].ptr, steps[what]);
 	}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Backpressure while frames are short, before anything is ended (evict.c). Bodies of the heaviest
- * addresses first get small windows, then are not read. They resume in order when frames are free
- * again. README.md of this room has the thresholds.
+ * addresses first get small windows, then are not read. They resume in order.
  *
  *   HTTP/1:  the bytes stay in TCP, whose window closes
  *   HTTP/2:  the bytes that the window allowed are stored; the window is not opened again
@@ -31,7 +30,7 @@ static enum level level_of(const struct sl_core *c)
 	return free_parts < (uint64_t)u->frame_cnt * SL_NARROW_PARTS ? LEVEL_NARROW : LEVEL_CALM;
 }
 
-/* Returns true if the address uses at least half as many frames as one of the heaviest. */
+/* Returns true if the address uses at least half the frames of a heaviest one. */
 static bool is_heavy(const struct sl_exchange *x)
 {
 	return x->frames > SMALL_FRAMES && sl_client_quota(x->client)->cnt[SL_QUOTA_FRAMES] >=
@@ -68,7 +67,7 @@ bool sl_body_may_read(struct sl_exchange *x)
 	enum level level = level_of(x->core);
 	bool heavy = level != LEVEL_CALM && is_heavy(x);
 
-	if (x->client->proto == SL_CLIENT_DATAGRAM) /* complete, and without a connection */
+	if (x->client->proto == SL_CLIENT_DATAGRAM) /* complete */
 		return true;
 	set_narrow(x, heavy);
 	if (heavy && level == LEVEL_PAUSE)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client's connection from its first byte to its end: passes bytes to its front, writes the
- * front's bytes to the stream, and keeps the phase for the time-outs.
+ * A client's connection: passes bytes between stream and front, and keeps the phase for time-outs.
  */
 #include "core/client.h"
 
@@ -11,7 +10,7 @@
 
 enum {
 	DETECT_LEN = 4, /* "PRI " tells HTTP/2 from HTTP/1.1 */
-	ROOM_MIN = 64,  /* bytes of the send buffer: fronts wait with less */
+	ROOM_MIN = 64,  /* send buffer: fronts wait with less */
 };
 
 const struct sl_front_ops *const sl_client_fronts[] = {
@@ -20,8 +19,6 @@ const struct sl_front_ops *const sl_client_fronts[] = {
 	[SL_CLIENT_H2] = &sl_front_h2,
 	[SL_CLIENT_DATAGRAM] = &sl_front_datagram,
 };
-
-/* --- list of clients: indices take half the memory of pointers --- */
 
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl)
 {
@@ -53,8 +50,6 @@ static void list_del(struct sl_core *c, const struct sl_client *cl)
 		next->prev = cl->prev;
 }
 
-/* --- phases --- */
-
 static void close_stream(struct sl_client *cl)
 {
 	struct sl_conn s = sl_client_stream(cl);
@@ -68,10 +63,7 @@ static void set_phase(struct sl_client *cl, enum sl_client_phase phase)
 	cl->phase_ms = (uint32_t)((cl->core->now_ns + SL_NS_PER_MS - 1) / SL_NS_PER_MS);
 }
 
-/*
- * Called after input or output. The header time-out counts from the head's first byte, the others
- * from the last byte.
- */
+/* The header time-out counts from the head's first byte, the others from the last byte. */
 static void note_progress(struct sl_client *cl)
 {
 	static const enum sl_client_phase rests[] = {
@@ -98,7 +90,7 @@ static void note_progress(struct sl_client *cl)
 		set_phase(cl, next);
 }
 
-/* Gives the client time to read what was written; its timer aborts it then. */
+/* Gives the client time to read, then its timer aborts it. */
 static void await_end(struct sl_client *cl)
 {
 	set_phase(cl, SL_CLIENT_SEND);
@@ -125,7 +117,7 @@ void sl_client_timer(struct sl_client *cl)
 		return;
 	}
 	if (front && due == SL_CLIENT_DUE_PHASE && cl->phase == SL_CLIENT_IDLE)
-		front->drain(cl->state, &cl->core->env); /* HTTP/2 sends GOAWAY */
+		front->drain(cl->state, &cl->core->env);
 	else if (front)
 		front->timeout(cl->state, &cl->core->env);
 	else
@@ -139,8 +131,6 @@ void sl_client_time_out(struct sl_client *cl)
 	sl_client_front(cl)->timeout(cl->state, &cl->core->env);
 	await_end(cl);
 }
-
-/* --- TCP as a byte stream --- */
 
 static size_t tcp_write(void *self, const void *bytes, size_t len)
 {
@@ -216,8 +206,6 @@ const struct sl_conn_ops sl_client_tcp_stream = {
 	.fits_head = tcp_fits_head,
 };
 
-/* --- called by fronts --- */
-
 size_t sl_client_write(void *conn, const void *bytes, size_t len)
 {
 	struct sl_client *cl = conn;
@@ -255,9 +243,7 @@ size_t sl_client_room(void *conn)
 	struct sl_conn s = sl_client_stream(cl);
 	size_t room = cl->conn ? s.ops->room(s.self) : 0;
 
-	/*
-	 * A front does not write with so little room, so the stream must be told that it waits.
-	 */
+	/* A front does not write with so little room: tell the stream that it waits. */
 	if (cl->conn && room < ROOM_MIN)
 		wait_for_room(cl);
 	return room;
@@ -293,7 +279,7 @@ void sl_client_close(void *conn, bool at_once)
 		return;
 	cl->closing = true;
 	if (at_once) {
-		/* Delayed to a timer: the front that asks for it is still on the stack. */
+		/* By a timer: the front that asks for it is on the stack. */
 		set_phase(cl, SL_CLIENT_RESET);
 		sl_timer_set(&cl->core->wheel, &cl->timer, cl->core->now_ns);
 	} else if (!again) {
@@ -319,8 +305,6 @@ void sl_client_progress(struct sl_client *cl)
 	}
 }
 
-/* --- events of the stream --- */
-
 static bool open_quota(struct sl_client *cl, const struct sl_addr *peer)
 {
 	struct sl_addr_quotas *t = &cl->core->quotas;
@@ -345,7 +329,7 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 		sl_mempool_put(&c->clients, cl);
 		return NULL;
 	}
-	/* Small until a body comes for which there is room, or streams have their own windows. */
+	/* Small until a body has room, or streams have windows. */
 	if (conn)
 		(void)sl_tcp_narrow(conn, true);
 	list_add(c, cl);
@@ -361,10 +345,7 @@ void sl_client_await_filters(struct sl_client *cl)
 	sl_client_arm(cl);
 }
 
-/*
- * A filter has learnt the address of the client. If the address has too many connections, this one
- * is reset.
- */
+/* A filter has learnt the client's address. Resets the client if the address has too many. */
 static void on_named(void *handle)
 {
 	struct sl_client *cl = handle;
@@ -406,10 +387,7 @@ static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 	front->open(cl->state, &cl->core->env, cl, cl->quota);
 }
 
-/*
- * Returns the front that TLS has negotiated (RFC 7301 3.2), or the one that the first bytes belong
- * to.
- */
+/* Returns the front negotiated by TLS (RFC 7301 3.2), or that of the first bytes. */
 static const struct sl_front_ops *find_front(const struct sl_client *cl, struct sl_span first)
 {
 	struct sl_conn stream = sl_client_stream(cl);
@@ -425,8 +403,8 @@ static const struct sl_front_ops *find_front(const struct sl_client *cl, struct 
 }
 
 /*
- * Detects the protocol by the first four bytes, and keeps those of a shorter first segment. Returns
- * the bytes of the chunk used. cl->proto is set once the protocol is known.
+ * Detects the protocol by the first four bytes. Keeps a shorter first segment. Returns the bytes
+ * used.
  */
 static size_t detect_front(struct sl_client *cl, const struct sl_chunk *chunk)
 {
@@ -451,7 +429,7 @@ static size_t detect_front(struct sl_client *cl, const struct sl_chunk *chunk)
 					.rx_ns = chunk->rx_ns,
 					.take_ns = chunk->take_ns};
 
-		feed_front(cl, &kept); /* less than a head: always used up */
+		feed_front(cl, &kept); /* always used up */
 	}
 	return 0;
 }

@@ -4,7 +4,7 @@
 #include "base/min.h"
 #include "core/client.h"
 
-enum { TIMER_GRAIN_MS = 250 }; /* shortest time between two checks */
+enum { TIMER_GRAIN_MS = 250 }; /* between two checks */
 
 static uint64_t phase_limit_ns(const struct sl_client *cl)
 {
@@ -19,7 +19,7 @@ static uint64_t phase_limit_ns(const struct sl_client *cl)
 	}
 }
 
-/* Returns whole milliseconds, rounded down. */
+/* Rounded down. */
 uint64_t sl_client_waited_ms(const struct sl_client *cl)
 {
 	int32_t ms = (int32_t)((uint32_t)(cl->core->now_ns / SL_NS_PER_MS) - cl->phase_ms);
@@ -32,10 +32,7 @@ static uint64_t waited_ns(const struct sl_client *cl)
 	return sl_client_waited_ms(cl) * SL_NS_PER_MS;
 }
 
-/*
- * Returns the shortest time-out of all phases. The timer is never set further ahead, so a change of
- * phase needs no timer operation.
- */
+/* The timer is never set further ahead than this: a change of phase needs no timer operation. */
 static uint64_t shortest_limit_ns(const struct sl_cfg_limits *l)
 {
 	uint64_t ns = l->idle_timeout_ns;
@@ -47,7 +44,6 @@ static uint64_t shortest_limit_ns(const struct sl_cfg_limits *l)
 	return sl_min_ns(l->send_timeout_ns, ns);
 }
 
-/* Returns the time left for the head that is being received, in any phase. */
 static uint64_t head_left_ns(const struct sl_client *cl)
 {
 	const struct sl_front_ops *front = sl_client_front(cl);
@@ -59,7 +55,6 @@ static uint64_t head_left_ns(const struct sl_client *cl)
 	return due > cl->core->now_ns ? due - cl->core->now_ns : 0;
 }
 
-/* Returns the time left for the client to read bytes that TCP has queued for it. */
 static uint64_t unread_left_ns(const struct sl_client *cl)
 {
 	uint64_t limit = cl->core->cfg->limits.send_timeout_ns;
@@ -79,7 +74,7 @@ void sl_client_arm(struct sl_client *cl)
 	uint64_t left = limit > waited ? limit - waited : 0;
 	uint64_t head = head_left_ns(cl);
 
-	/* Lazy: the data path only stores phase_ms, and the timer checks what is due. */
+	/* Lazy: the data path only stores phase_ms. */
 	if (!limit || left > shortest)
 		left = shortest;
 	if (left > head)

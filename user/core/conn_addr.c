@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Local and peer address of a client's connection. */
 #include "core/client.h"
 
 static void datagram_addrs(const struct sl_udp_peer *from, struct sl_conn_info *out)

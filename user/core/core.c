@@ -22,7 +22,7 @@ enum {
 	TIMER_TICK_MS = 4,
 	TIMERS_PER_RUN = 256,
 	STALLED_NS = 1000000,
-	/* Heads in pieces larger than a frame, at a time: bounds slowloris. */
+	/* Heads larger than a frame: bounds slowloris. */
 	HEADS_MAX = 512,
 };
 
@@ -69,8 +69,8 @@ static struct sl_tcp *create_tcp(struct sl_core *c)
 	sl_tcp_config_default(&t);
 	t.max_conns = l->max_connections;
 	/*
-	 * Half-open connections have no proven address, so no quota bounds them. They get what
-	 * eviction keeps free.
+	 * Half-open connections have no proven address and no quota: they get what eviction keeps
+	 * free.
 	 */
 	t.max_half_open = l->max_connections / SL_SHORT_CLIENTS;
 	if (l->max_half_open < t.max_half_open)
@@ -141,7 +141,7 @@ static int create_memory(struct sl_core *c)
 	return c->spans && c->meta_buf && c->rule_buf && c->unread ? 0 : -ENOMEM;
 }
 
-/* Creates the first configuration's part; pools have slots in the order of the file. */
+/* Slots are in the order of the file. */
 static int first_wcfg(struct sl_core *c)
 {
 	uint32_t slots[SL_MAX_SERVICES];
@@ -208,7 +208,7 @@ static void free_made(struct sl_core *c)
 		sl_pool_free(sl_container_of(at, struct sl_pool, made));
 }
 
-/* Resets all connections, since their segments are not answered from now on. */
+/* Resets all connections: their segments are not answered from now on. */
 static void drop_clients(struct sl_core *c)
 {
 	while (c->client_head) {
@@ -224,7 +224,7 @@ void sl_core_fini(struct sl_core *c)
 		drop_clients(c);
 	sl_dgram_fini(c);
 	if (c->rpc)
-		sl_rpc_destroy(c->rpc); /* reports all channels down */
+		sl_rpc_destroy(c->rpc); /* all channels go down */
 	free_made(c);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
@@ -243,7 +243,6 @@ void sl_core_fini(struct sl_core *c)
 	free(c->spans);
 }
 
-/* Kept out of the fast path. */
 static __attribute__((noinline)) void write_date(struct sl_core *c)
 {
 	sl_http_date(c->date, time(NULL));
@@ -323,10 +322,7 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 	next = late < next ? late : next;
 	if (!sl_list_empty(&c->ready))
 		return c->now_ns;
-	/*
-	 * The transport wakes the worker when it has sent, but not when the system has memory
-	 * again.
-	 */
+	/* The transport does not wake the worker when the system has memory again. */
 	if (!sl_list_empty(&c->stalled) && c->now_ns + STALLED_NS < next)
 		next = c->now_ns + STALLED_NS;
 	sl_list_for_each (at, &c->pools) {

@@ -12,7 +12,7 @@
 _Static_assert(sizeof(struct sl_udp_peer) <= SL_DATAGRAM_WAY_SIZE, "the way back is kept");
 
 struct sl_dgram {
-	_Alignas(SL_CACHELINE) struct sl_client client; /* pads the struct for aligned_alloc */
+	_Alignas(SL_CACHELINE) struct sl_client client; /* pads for aligned_alloc */
 	struct sl_datagrams *front;
 };
 
@@ -25,7 +25,7 @@ static void send_datagram(void *conn, const void *way, struct sl_span head, stru
 {
 	struct sl_span spans[2] = {head, payload};
 
-	(void)sl_udp_send(core_of(conn)->udp, way, spans, 2); /* net counts failures */
+	(void)sl_udp_send(core_of(conn)->udp, way, spans, 2);
 }
 
 static size_t datagram_room(void *conn, const void *way)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From requests to batches: queues requests, and sends batches to the backends of a pool. */
+/* Queues requests, and sends batches to backends. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
-enum { SHED_REPLY_NS = 1000000 }; /* about the time that a reply takes to its client */
+enum { SHED_REPLY_NS = 1000000 }; /* reply to its client, about */
 
 static struct sl_exchange *exchange_of(struct sl_batch_item *item)
 {
@@ -21,12 +21,10 @@ static uint64_t budget_us(const struct sl_exchange *x, uint64_t now_ns)
 	if (x->deadline_ns == UINT64_MAX)
 		return 0;
 	left = x->deadline_ns > now_ns ? (x->deadline_ns - now_ns) / SL_NS_PER_US : 0;
-	return left ? left : 1; /* 0 would mean "no deadline" */
+	return left ? left : 1; /* 0: no deadline */
 }
 
-/*
- * Fills in one item of a batch. Spans come from the core's scratch. Returns how many; 0: no room.
- */
+/* Returns the number of spans, from the core's scratch; 0: no room. */
 static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rpc_item *it,
 			  uint32_t used)
 {
@@ -58,7 +56,7 @@ static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_backen
 	x->batch = batch;
 	x->send_ns = c->now_ns;
 	sl_stage_add(x, SL_STAGE_QUEUE, c->now_ns - x->item.queued_ns);
-	if (x->stream.open_ended) { /* the rest of the body is kept separately */
+	if (x->stream.open_ended) { /* the body is kept separately */
 		x->head = x->request;
 		x->request = (struct sl_store){0};
 	}
@@ -101,10 +99,7 @@ int sl_dispatch_send(void *pool, unsigned backend, struct sl_batch_item **items,
 	return 0;
 }
 
-/*
- * Returns why the batcher refuses a request. EXPIRED goes before SHED if the deadline passes before
- * the client can read the reply.
- */
+/* EXPIRED goes before SHED if the deadline passes before the client can read the reply. */
 static enum sl_outcome refusal_of(const struct sl_exchange *x, enum sl_outcome why)
 {
 	uint64_t by_ns = x->core->now_ns + (why == SL_OUTCOME_SHED ? SHED_REPLY_NS : 0);
@@ -126,7 +121,7 @@ enum sl_outcome sl_dispatch_submit(struct sl_exchange *x)
 {
 	enum sl_outcome o;
 
-	/* Requests that fit no message are refused at once. */
+	/* The request fits no message. */
 	if (x->request.frames > x->core->span_cap ||
 	    x->request.len - x->request_meta_len > SL_RPC_MAX_MESSAGE)
 		return SL_OUTCOME_TOO_LARGE;

@@ -46,7 +46,7 @@ unsigned sl_events_take(struct sl_ring *ring, struct sl_event *out, unsigned max
 	return n;
 }
 
-/* Copies what fits; returns how much. */
+/* Returns how much fits. */
 static size_t copy_text(char *to, size_t size, const void *text, size_t len)
 {
 	size_t n = len < size ? len : size - 1;
@@ -82,7 +82,7 @@ struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which)
 	return sl_span_of(e->texts + text_at(e, which), e->text_len[which]);
 }
 
-/* Returns the trace ID of "00-<32 hex>-...", or an empty span. */
+/* "00-<32 hex>-...", or empty. */
 static struct sl_span trace_id(struct sl_span traceparent)
 {
 	struct sl_span id = sl_span_first(sl_span_skip(traceparent, 3), 32);
@@ -96,7 +96,7 @@ static struct sl_span trace_id(struct sl_span traceparent)
 	return id;
 }
 
-/* The first field of each name counts. */
+/* The first field of a name counts. */
 static void find_texts(const struct sl_request *rq, uint32_t fields, struct sl_span *texts)
 {
 	static const struct {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends late clients, and ends something when a resource is exhausted, so that new clients are
- * served: the slowest exchange of the heaviest address, or the longest idle connection. It works
- * once per burst and in small steps; a burst itself uses the reserves. README.md of this room has
- * the thresholds.
+ * Ends late clients, and in a shortage the slowest exchange of the heaviest address, or the longest
+ * idle connection. It works once per burst in small steps; a burst itself uses the reserves.
+ * README.md of this room has the thresholds.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,11 +10,11 @@
 #include "core/exchange.h"
 
 enum {
-	ENDS_PER_RUN = 16, /* exchanges; each frees its frames */
+	ENDS_PER_RUN = 16, /* exchanges */
 	CLOSES_PER_RUN = 8,
 	UNREAD_NS = 500000000,
-	CANDIDATES = 64, /* candidates compared for one victim */
-	QUOTAS = 8,      /* quotas searched for one victim */
+	CANDIDATES = 64, /* compared for one victim */
+	QUOTAS = 8,      /* searched for one victim */
 };
 
 static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
@@ -28,7 +27,7 @@ static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
 	return most - sl_mempool_used(&c->exchanges) <= most / SL_SHORT_EXCHANGES;
 }
 
-/* TCP's slots count half-open and closing connections, too. */
+/* TCP counts half-open and closing connections, too. */
 static bool short_of_clients(const struct sl_core *c)
 {
 	return sl_tcp_free_places(c->tcp) < sl_mempool_capacity(&c->clients) / SL_SHORT_CLIENTS;
@@ -41,16 +40,14 @@ static bool short_of_heads(const struct sl_core *c)
 	return cap - sl_mempool_used(&c->heads) < cap / SL_SHORT_HEADS;
 }
 
-/* Returns the client at the next slot; NULL: the slot is unused. */
+/* NULL: unused slot. */
 static struct sl_client *advance_hand(struct sl_core *c)
 {
 	c->hand = c->hand + 1 < c->clients.fresh ? c->hand + 1 : 0;
 	return sl_mempool_in_use(&c->clients, c->hand) ? sl_mempool_at(&c->clients, c->hand) : NULL;
 }
 
-/* --- late clients --- */
-
-/* Ends the exchange at the client: resets the stream, or the connection. May free it. */
+/* Resets the stream, or the connection. May free it. */
 static void end_for_client(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
@@ -72,7 +69,7 @@ static void end_late_exchange(struct sl_exchange *x)
 		return;
 	}
 	c->stats.slow_bodies++;
-	if (!sl_client_front(x->client)->abandon) /* its only exchange */
+	if (!sl_client_front(x->client)->abandon)
 		sl_client_time_out(x->client);
 	else
 		sl_exchange_fail(x, x->stream.message_over ? SL_OUTCOME_NOT_UNARY
@@ -85,15 +82,13 @@ unsigned sl_core_end_late(struct sl_core *c)
 	unsigned looked = 0;
 
 	while ((x = sl_min_rate_check(c, &looked)))
-		end_late_exchange(x); /* may free it and others of its connection */
+		end_late_exchange(x); /* may free others of its connection */
 	return looked;
 }
 
-/* --- exchanges --- */
-
 /*
- * Returns how much is gained by ending the exchange, divided by its pace. A new exchange counts as
- * fast. A stream that holds only its exchange weighs by the time since its last part.
+ * Returns what its end gains, divided by its pace. New exchanges count as fast. A stream that holds
+ * nothing else weighs by the time since its last part.
  */
 static uint64_t eviction_weight(const struct sl_exchange *x, enum sl_quota_resource what)
 {
@@ -108,7 +103,7 @@ static uint64_t eviction_weight(const struct sl_exchange *x, enum sl_quota_resou
 	return 1 + (x->core->now_ns - x->active_ns) / SL_NS_PER_MS;
 }
 
-/* Considers only exchanges that wait for the client, and streams. */
+/* Only exchanges that wait for the client, and streams. */
 static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 			 enum sl_quota_resource what)
 {
@@ -118,7 +113,7 @@ static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 		*best = x;
 }
 
-/* Searches the oldest exchanges of a list. One whose pace is not yet known counts only if `any`. */
+/* Searches the oldest of a list. Unknown pace counts only if `any`. */
 static void note_slowest(struct sl_exchange **best, const struct sl_list *of,
 			 enum sl_quota_resource what, bool any)
 {
@@ -146,7 +141,7 @@ static struct sl_exchange *slowest_of(const struct sl_addr_quota *a, enum sl_quo
 	return best;
 }
 
-/* Used when no address is heavy: returns an exchange that does not move at all. */
+/* Used when no address is heavy: returns an exchange that does not move. */
 static struct sl_exchange *slowest_of_all(const struct sl_core *c, enum sl_quota_resource what)
 {
 	struct sl_exchange *best = NULL;
@@ -177,8 +172,8 @@ static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_quota_resour
 }
 
 /*
- * Returns the weight of bytes in TCP that the client does not read: the longer, the heavier. The
- * heaviest address's bytes count from the first moment, also if the client reads slowly.
+ * Returns the weight of bytes in TCP that the client does not read, by time. The heaviest address's
+ * bytes count at once, even if read slowly.
  */
 static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_quota *heaviest)
 {
@@ -191,7 +186,7 @@ static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_q
 
 /*
  * Resets the connection with the most unread frames among some, unless x weighs more. A connection
- * of the heaviest address goes before an exchange of another one.
+ * of the heaviest address goes before another's exchange.
  */
 static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 {
@@ -246,9 +241,7 @@ static unsigned end_exchanges(struct sl_core *c, enum sl_quota_resource what)
 	return n;
 }
 
-/* --- connections --- */
-
-/* Returns the idle milliseconds, times the connections of the address. */
+/* Times the connections of the address. */
 static uint64_t idle_ms(const struct sl_client *cl)
 {
 	if (cl->phase != SL_CLIENT_IDLE || cl->streams)
@@ -287,8 +280,6 @@ static unsigned close_clients(struct sl_core *c)
 	}
 	return n;
 }
-
-/* --- heads --- */
 
 static struct sl_client *slowest_head(const struct sl_core *c)
 {

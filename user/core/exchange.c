@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Accounting and end of an exchange. Its request is in request.c, its reply in backend.c and
- * reply.c.
- */
+/* Accounting and end of an exchange. */
 #include "core/exchange.h"
 
 #include "core/client.h"
@@ -13,8 +10,6 @@
 enum { NOTIFY_PER_BURST = 1024 };
 
 _Static_assert((int)SL_HIST_BUCKETS == (int)SL_HIST_BUCKET_CNT, "one histogram layout");
-
-/* --- accounting --- */
 
 void sl_exchange_has_read(struct sl_exchange *x)
 {
@@ -38,9 +33,6 @@ void sl_exchange_reply_kept(struct sl_exchange *x)
 	sl_rpc_reply_kept(x->backend->channel, x->rpc_id, x->reply.len - x->head_len);
 }
 
-/* --- end --- */
-
-/* Removes the exchange from the queue, or cancels it at its backend. */
 static void withdraw_request(struct sl_exchange *x)
 {
 	if (x->state == SL_EX_QUEUED && x->stream.open_ended) {
@@ -80,7 +72,7 @@ void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 	sl_min_rate_join(x);
 }
 
-/* Bounded: a notified front may send requests that fail at once. */
+/* Bounded: a front may send requests that fail at once. */
 unsigned sl_exchange_notify(struct sl_core *c)
 {
 	struct sl_list *l;
@@ -138,7 +130,7 @@ void sl_exchange_done(void *conn, struct sl_stream *st)
 void sl_exchange_cancel(void *conn, struct sl_stream *st)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
-	bool broken = x->state == SL_EX_BROKEN; /* the client was reset for this reason */
+	bool broken = x->state == SL_EX_BROKEN; /* the client was reset */
 
 	(void)conn;
 	exchange_free(x, broken ? (enum sl_outcome)x->outcome : SL_OUTCOME_CLIENT_GONE);

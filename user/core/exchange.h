@@ -72,7 +72,7 @@ struct sl_exchange {
 	const struct sl_cfg_route *route; /* NULL: none matches */
 	struct sl_pool *pool;             /* referenced */
 	struct sl_svc_hist **hist;        /* the pool's: [SL_STAGE_CNT] */
-	struct sl_backend_ref *backend;   /* that has or had it; referenced */
+	struct sl_backend_ref *backend;   /* sent there last; referenced */
 	struct sl_timer late; /* in core->late: deadline while READING, or stream's timer */
 	struct sl_store head; /* stream: metadata, until a backend answers */
 	struct sl_store kept; /* stream: copy of what was sent */

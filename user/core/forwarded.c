@@ -9,7 +9,7 @@
 #include "core/rules.h"
 #include "front/trusted_headers.h"
 
-enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* a name with a port; the other words */
+enum { HOST_MAX = 255 + 6, AROUND = 40 }; /* name with port; other words */
 
 bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name)
 {
@@ -36,7 +36,7 @@ static bool keeps_client_fields(const struct sl_config *cfg, const struct sl_con
 struct forwarded_writer {
 	struct sl_tlv_writer *w;
 	const struct sl_cfg_route *route;
-	const struct sl_request *kept; /* NULL: drop the client's own fields */
+	const struct sl_request *kept; /* NULL: drop the client's fields */
 };
 
 static uint8_t *begin_value(struct forwarded_writer *s, enum sl_trusted_header what, size_t len)
@@ -59,7 +59,6 @@ static void put_value(struct forwarded_writer *s, enum sl_trusted_header what, s
 		memcpy(to, value.ptr, value.len);
 }
 
-/* Returns the client's next field of this name that is kept, from *i on; NULL: no more. */
 static const struct sl_header *next_kept(const struct forwarded_writer *s,
 					 enum sl_trusted_header what, uint32_t *i)
 {
@@ -93,7 +92,7 @@ static void put_list(struct forwarded_writer *s, enum sl_trusted_header what, st
 	memcpy(to, own.ptr, own.len);
 }
 
-/* Writes the client's value, or `own` if there is none. */
+/* Writes the client's value, else `own`. */
 static void put_first(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
@@ -130,7 +129,7 @@ static void put_origin(struct forwarded_writer *s, const struct sl_conn_info *in
 	const char *proto = in->tls.cipher ? "https" : "http";
 	struct sl_strbuf element;
 
-	if (host.len > HOST_MAX) /* its characters were checked by the front */
+	if (host.len > HOST_MAX) /* the front has checked its characters */
 		host.len = 0;
 	sl_addr_text(&in->peer, address);
 	sl_strbuf_fixed(&element, text, sizeof(text));
@@ -149,7 +148,6 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	SL_UNINIT struct sl_conn_info in;
 	bool way = false;
 
-	/* Most routes forward none of these. */
 	for (unsigned i = SL_TRUSTED_FOR; i <= SL_TRUSTED_FORWARDED && !way; i++)
 		way = sl_forwarded_wanted(x->route, sl_trusted_header_names[i]);
 	if (!way && !x->client->filtered)

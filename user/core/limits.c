@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Converts the configured limits to those of fronts and quotas: shares of a worker's memory become
- * numbers. Called at the start and after each reload.
- */
+/* Converts configured limits to those of fronts and quotas. */
 #include "core/core.h"
 
 static uint32_t part_of(double share, uint32_t whole)
@@ -29,8 +26,8 @@ static void set_quota_limits(struct sl_core *c)
 }
 
 /*
- * As much as a body may have: a client that reads only after it has sent everything still gets its
- * reply. At least Tomcat's maxSwallowSize.
+ * As much as a body: a client that reads only after it has sent all gets its reply. At least
+ * Tomcat's maxSwallowSize.
  */
 uint32_t sl_core_max_discard(const struct sl_cfg_limits *l)
 {

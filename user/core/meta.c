@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata block of a request for its backend: fields SL_META_* of sluice/rpc_wire.h. It is
- * written to the front of x->request when the request begins; trailers are appended to the body.
- * The route's `forward_headers` selects the client's fields (forwarded.c).
+ * The metadata block of a request: fields SL_META_* of sluice/rpc_wire.h, in front of x->request.
+ * Trailers are appended to the body.
  */
 #include <string.h>
 
@@ -35,10 +34,10 @@ static void put_field(struct sl_tlv_writer *w, uint16_t tag, const struct sl_hea
 		memcpy(to, h->value.ptr, h->value.len);
 }
 
-/* Written by the gateway; the client's own field is hop-by-hop. */
+/* The client's own field is hop-by-hop. */
 static const char upgrade[] = "upgrade";
 
-/* WebSocket's fields are forwarded. A CONNECT request has no key (RFC 8441 5). */
+/* WebSocket's fields. CONNECT has no key (RFC 8441 5). */
 static bool is_of_upgrade(const struct sl_exchange *x, const struct sl_request *rq,
 			  struct sl_span name)
 {
@@ -61,7 +60,7 @@ static void put_headers(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	}
 }
 
-/* Writes a deadline that the entry has too few bits for. */
+/* A deadline that does not fit the entry. */
 static void put_budget(struct sl_tlv_writer *w, const struct sl_exchange *x)
 {
 	uint64_t left_us = (x->deadline_ns - x->core->now_ns) / SL_NS_PER_US;
@@ -79,12 +78,12 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 
 	if (!rq->call.len)
 		put_nonempty(w, SL_META_METHOD, rq->method_name);
-	if (rq->proto) /* the default is left out */
+	if (rq->proto) /* 0: default */
 		sl_tlv_put_u16(w, SL_META_PROTOCOL, rq->proto);
 	if (x->quota->hash)
 		sl_tlv_put_u32(w, SL_META_CLIENT, (uint32_t)x->quota->hash);
 	put_nonempty(w, SL_META_PATH, rq->call.len ? rq->call : path);
-	/* "/a?" differs from "/a" if all is forwarded. */
+	/* "/a?" differs from "/a". */
 	if (rq->query.len || (r->forward_all && rq->query.ptr))
 		sl_tlv_put(w, SL_META_QUERY, rq->query);
 	put_nonempty(w, SL_META_CONTENT_TYPE, rq->content_type);
@@ -100,12 +99,12 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		sl_rules_put_request(w, x, rq);
 	if (r->forward_header_cnt || rq->all_headers || r->forward_all || x->stream.upgrade)
 		put_headers(w, x, rq);
-	/* Without forwarded headers only the facts of a filter are written. */
+	/* Without forwarded headers: only a filter's facts. */
 	if (r->forward_header_cnt || r->forward_all || x->client->filtered)
 		sl_forwarded_put(w, x, rq);
 }
 
-/* Pads the block to 8 bytes by an empty field, so that the payload is aligned. */
+/* Aligns the payload to 8 bytes by an empty field. */
 static void pad_block(struct sl_tlv_writer *w, const uint8_t *start)
 {
 	size_t len = (size_t)(w->at - start), pad = (size_t)(sl_rpc_pad8(len) - len);
@@ -118,7 +117,7 @@ static void pad_block(struct sl_tlv_writer *w, const uint8_t *start)
 		memset(to, 0, pad - SL_TLV_HEAD);
 }
 
-/* Writes straight into the first frame: the common case. */
+/* Writes into the first frame: the common case. */
 static bool encode_in_frame(struct sl_exchange *x, const struct sl_request *rq)
 {
 	struct sl_umem *u = x->core->net->umem;
@@ -157,7 +156,7 @@ bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
 	return true;
 }
 
-/* Returns false for fields that a recipient must know before the body (RFC 9110 6.5.1). */
+/* False: must be known before the body (RFC 9110 6.5.1). */
 static bool may_be_trailer(struct sl_span name)
 {
 	static const struct sl_span never[] = {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Minimum byte rates: time-outs for bodies that the client does not send, and for replies that it
- * does not take. The rate alone is recorded for bytes that a backend does not take.
+ * does not take. For bytes that a backend does not take, only the rate is recorded.
  *
- * An exchange joins when it waits, or may soon. It is checked PERIOD later, and again each PERIOD
- * while it waits. The data path only counts bytes, and the list is ordered by time:
+ * An exchange is checked each PERIOD while it waits. The data path only counts bytes:
  *
  *   core->min_rate_list: check_ns ---> check_ns ---> ... ---> now + PERIOD
  *                           |                                   ^
@@ -21,10 +20,10 @@
 enum {
 	PERIOD_MS = 250,
 	CHECKS_PER_RUN = 256,
-	HALF_CLOSE_MS = 2000, /* for a unary call to end after its message */
+	HALF_CLOSE_MS = 2000, /* for a unary call to end */
 };
 
-/* Bytes that the backend has not sent yet are not the client's delay. */
+/* Bytes still at the backend are not the client's delay. */
 static enum sl_client_wait client_wait_of(const struct sl_exchange *x)
 {
 	if (sl_stream_rate_waits(x, SL_RATE_OUT))
@@ -39,7 +38,7 @@ static enum sl_client_wait client_wait_of(const struct sl_exchange *x)
 	case SL_EX_BROKEN: break;
 	default: return SL_WAIT_NONE;
 	}
-	/* A reply that was not begun may be behind other replies. */
+	/* May be behind other replies. */
 	return x->stream.started ? SL_WAIT_REPLY : SL_WAIT_QUEUED;
 }
 
@@ -64,8 +63,8 @@ static uint64_t limit_ns(const struct sl_exchange *x)
 }
 
 /*
- * Returns a counter of the client's progress, modulo 2^32. Streams without a window of their own
- * share the progress of the connection. While TCP has no room, acknowledged bytes count too.
+ * Returns the client's progress, modulo 2^32. Streams without a window share the connection's.
+ * While TCP has no room, acknowledged bytes count too.
  */
 static uint32_t moved_bytes(const struct sl_exchange *x)
 {
@@ -95,15 +94,15 @@ void sl_min_rate_join(struct sl_exchange *x)
 	if (!sl_list_empty(&x->rate_node) || x->client->proto == SL_CLIENT_DATAGRAM)
 		return;
 	x->pace = UINT32_MAX;
-	x->wait = SL_WAIT_NONE; /* its front does not know it yet */
+	x->wait = SL_WAIT_NONE; /* unknown to its front */
 	check_later(x);
 	sl_list_del(&x->quota_node);
 	sl_list_add_tail(&x->quota->waiting, &x->quota_node);
 }
 
 /*
- * Moved bytes add time at the minimum rate, up to the whole time-out. A client that stops has the
- * time-out; one that trickles uses it up.
+ * Moved bytes add time at the minimum rate, up to the whole time-out. A client that trickles uses
+ * it up.
  */
 static bool is_late(struct sl_exchange *x)
 {
@@ -120,7 +119,7 @@ static bool is_late(struct sl_exchange *x)
 		x->due_ns += rate ? more * SL_NS_PER_SEC / rate : most;
 	if (x->due_ns > most)
 		x->due_ns = most;
-	if (sl_exchange_is_paused(x)) { /* the gateway does not read */
+	if (sl_exchange_is_paused(x)) {
 		x->due_ns = most;
 		sl_client_restart_timeout(x->client);
 	}

@@ -8,8 +8,6 @@
 
 enum { LEAVE_LOOK_MS = 1 };
 
-/* --- control thread --- */
-
 struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot)
 {
 	struct sl_pool *g = calloc(1, sizeof(*g));
@@ -110,8 +108,6 @@ void sl_pools_reap(struct sl_core *c)
 	}
 }
 
-/* --- the worker --- */
-
 static bool is_up(const struct sl_backend_ref *m, bool held)
 {
 	return m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
@@ -126,10 +122,10 @@ static void set_served(struct sl_pool *g, struct sl_backend_ref *m, bool served)
 	sl_batcher_backend(g->batcher, m->number, served, g->core->now_ns);
 }
 
-/* Adds backends before it removes others: the batcher drops requests while it has none. */
+/* Adds before it removes: the batcher drops requests while it has no backend. */
 void sl_pool_update_batcher(struct sl_pool *g)
 {
-	bool held = true; /* if there is no other */
+	bool held = true;
 
 	g->may_begin = true;
 	for (uint32_t i = 0; i < g->room; i++)
@@ -150,7 +146,7 @@ void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t)
 		sl_rpc_adopt(m->channel, t, m->pool->core->now_ns);
 		return;
 	}
-	/* Connected before it was removed from the configuration. */
+	/* Connected before its removal. */
 	sl_rpc_dial_drop(t);
 	if (sl_backend_ref_state(m) == SL_BACKEND_OFFERED)
 		sl_backend_ref_set_state(m, SL_BACKEND_DOWN);
@@ -179,7 +175,7 @@ static bool backend_has_left(struct sl_backend_ref *m)
 	if (m->channel)
 		sl_rpc_channel_remove(m->channel);
 	m->channel = NULL;
-	/* After `released` no transport is offered, and none is on its way. */
+	/* After `released` no transport is on its way. */
 	return m->refs == 0 && atomic_load_explicit(&m->released, memory_order_acquire) &&
 	       sl_backend_ref_state(m) == SL_BACKEND_DOWN;
 }

@@ -167,7 +167,7 @@ extern const struct sl_rpc_ops sl_backend_ops;
 void sl_pool_update_batcher(struct sl_pool *g);
 /* Hands a transport to the backend's channel, unless the backend is leaving. Worker. */
 void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t);
-/* Ends the connection `number`, which the peer lacks. Worker. */
+/* Ends the connection `number`, which the peer no longer has. Worker. */
 void sl_backend_ref_forgotten(struct sl_backend_ref *m, uint32_t number);
 /* Drains the channel: down after the last reply, but it may come up again. Worker. */
 void sl_backend_ref_release(struct sl_backend_ref *m);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Redirects: a configured text with the requested host and path filled in. The request is gone when
- * the reply is made, so the text is stored in x->tail. Replies of the gateway do not use that
- * otherwise.
+ * Redirects: a configured text with the requested host and path filled in, kept in x->tail. Replies
+ * of the gateway do not use that otherwise.
  */
 #include "core/exchange.h"
 #include "core/router.h"
@@ -23,7 +22,7 @@ static void put_span(struct redirect_text *t, struct sl_span s)
 	t->at += s.len;
 }
 
-/* Encodes bytes that no URI has: `"`, `<`, `>` and bytes above ASCII. */
+/* Encodes `"`, `<`, `>` and bytes above ASCII. */
 static void put_encoded(struct redirect_text *t, struct sl_span s)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -39,7 +38,7 @@ static void put_encoded(struct redirect_text *t, struct sl_span s)
 	}
 }
 
-/* Returns true for a host that may stand in a URI (RFC 3986 3.2), without user information. */
+/* RFC 3986 3.2, without user information. */
 static bool is_host(struct sl_span host)
 {
 	for (size_t i = 0; i < host.len; i++) {

@@ -6,8 +6,6 @@
 
 #include "core/client.h"
 
-/* --- control thread --- */
-
 static bool same_text(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
@@ -32,7 +30,7 @@ const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *
 	return NULL;
 }
 
-/* Searches from the old position on, where most backends still are. */
+/* Searches from the old position on. */
 static struct sl_backend_ref *find_backend(const struct sl_worker_cfg *before,
 					   const struct sl_worker_cfg_pool *was,
 					   const struct sl_cfg_backend *b, uint32_t at)
@@ -61,10 +59,7 @@ static uint32_t room_of(const struct sl_pool *g)
 	return room;
 }
 
-/*
- * Returns how many requests may be queued at the switch: the old limit, or those queued now if
- * more. The worker changes the count meanwhile.
- */
+/* Returns the old limit, or the queued requests if more. The worker changes the count meanwhile. */
 static uint32_t waiting_max(const struct sl_pool *g, const struct sl_cfg_pool *was)
 {
 	uint32_t waits = g->batcher ? sl_batcher_queue_len(g->batcher) : 0;
@@ -139,7 +134,7 @@ void sl_worker_cfg_tidy(struct sl_worker_cfg *t)
 	t->listeners = NULL;
 }
 
-/* Frees what was created for a configuration that no worker has seen. */
+/* Frees what was created for it. No worker has seen it. */
 static void undo_pool(struct sl_worker_cfg_pool *tp)
 {
 	struct sl_list *at, *next;
@@ -172,9 +167,7 @@ void sl_worker_cfg_free(struct sl_worker_cfg *t)
 	free(t);
 }
 
-/* --- the worker --- */
-
-/* Takes pools off the maps that t does not have: all, or those whose slot a pool of t gets. */
+/* Takes pools that t lacks off the maps: all, or those whose slot t reuses. */
 static void give_up_slots(struct sl_core *c, const struct sl_worker_cfg *t, bool all)
 {
 	const struct sl_pool *next[SL_MAX_SERVICES] = {NULL};
@@ -265,7 +258,7 @@ static void switch_pool(struct sl_worker_cfg *t, uint32_t p)
 	change_backends(g, tp, g->cfg->backend_cnt);
 }
 
-/* Gives clients the new index of their listener. Connections of a removed listener are drained. */
+/* Gives clients their listener's new index. Drains connections of removed listeners. */
 static void renumber_listeners(struct sl_core *c)
 {
 	struct sl_client *cl, *next;
@@ -293,7 +286,7 @@ void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c)
 	c->cfg = t->cfg;
 	give_up_slots(c, t, true);
 	if (before) {
-		/* It stays while an exchange uses one of its routes. */
+		/* Stays while an exchange uses a route. */
 		for (uint32_t p = 0; p < before->cfg->pool_cnt; p++)
 			sl_pool_put(before->pools[p].pool);
 		sl_worker_cfg_put(before);
@@ -301,10 +294,10 @@ void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c)
 	sl_core_set_limits(c);
 	if (c->filters.listeners)
 		c->filters.listeners(c->filters.arg, t->cfg);
-	/* Without memory for the copy the old listeners stay. */
+	/* Without memory the old listeners stay. */
 	if (t->listeners && sl_net_set_listeners(c->net, t->listeners, t->listener_cnt) == 0)
 		renumber_listeners(c);
-	c->serving_changed = true; /* other services may exist now */
+	c->serving_changed = true;
 	c->leaving = true;
 	c->leave_ns = 0;
 	atomic_store_explicit(&t->step, SL_WORKER_CFG_SWITCHED, memory_order_release);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies as fronts pull them: lent by a backend's upcall, kept (backend.c), or made by the
- * gateway. The functions hide which of the three it is.
+ * Replies as fronts pull them: lent by a backend's upcall, kept (backend.c), or the gateway's own.
  */
 #include <inttypes.h>
 
@@ -11,8 +10,6 @@
 #include "core/event.h"
 #include "core/pool.h"
 #include "core/rules.h"
-
-/* --- replies of the gateway --- */
 
 static bool is_own(const struct sl_exchange *x)
 {
@@ -56,8 +53,6 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 		r->content_type = sl_span_cstr(x->route->reply_type);
 }
 
-/* --- limits of replies --- */
-
 static void log_excess(const struct sl_exchange *x, const char *key, uint64_t found, uint64_t max)
 {
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN,
@@ -66,7 +61,7 @@ static void log_excess(const struct sl_exchange *x, const char *key, uint64_t fo
 		     x->pool->cfg->name, x->backend->name, key, found, max);
 }
 
-/* Returns true if the head is within the limits of route and pool; logs otherwise. */
+/* Logs if not. */
 static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_reply *r)
 {
 	const struct sl_cfg_pool *p = x->pool->cfg;
@@ -83,18 +78,16 @@ static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_r
 	return false;
 }
 
-/* Decodes the head of a reply. False: malformed, or beyond a limit. */
+/* False: malformed, or beyond a limit. */
 static bool read_head(const struct sl_exchange *x, struct sl_span block, unsigned sides,
 		      struct sl_reply_parts *out)
 {
 	if (sl_reply_decode(block, sides, out))
 		return is_within(x, block.len, &out->reply);
-	if (out->reply.header_cnt == SL_ARRAY_LEN(out->headers)) /* more than fit */
+	if (out->reply.header_cnt == SL_ARRAY_LEN(out->headers))
 		log_excess(x, "max_reply_fields", SL_RPC_MAX_FIELDS + 1, SL_RPC_MAX_FIELDS);
 	return false;
 }
-
-/* --- called by fronts --- */
 
 static struct sl_span head_block(const struct sl_exchange *x)
 {
@@ -115,13 +108,12 @@ static struct sl_span tail_block(const struct sl_exchange *x)
 bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
-	/* The last of several messages has the trailers. */
 	unsigned sides = x->in_parts ? SL_REPLY_HEAD : SL_REPLY_HEAD | SL_REPLY_TAIL;
 
 	(void)conn;
 	if (x->state != SL_EX_REPLYING && x->state != SL_EX_WHOLE)
 		return false;
-	/* 101 is valid only if the client asked for an upgrade. */
+	/* 101 needs the client's upgrade. */
 	if (!is_own(x) && (!read_head(x, head_block(x), sides, out) ||
 			   (out->reply.status == 101 && !x->stream.upgrade)))
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
@@ -130,7 +122,7 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 	if (is_own(x)) {
 		own_head(x, out);
 	} else {
-		/* The backend's length counts only if the body is still to come, or for HEAD. */
+		/* The backend's length counts for a body still to come, or HEAD. */
 		if ((out->reply.body_len == SL_LEN_UNKNOWN && st->method != SL_METHOD_HEAD) ||
 		    x->stream.prefix || (!x->in_parts && x->reply_len))
 			out->reply.body_len = x->reply_len;
@@ -179,10 +171,7 @@ struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st)
 	return make_piece(sl_span_first(kept, may), whole && left == may);
 }
 
-/*
- * Drops the head's block once it is sent. If it has the trailers too, moves it out of the body's
- * way.
- */
+/* Drops the sent head. With trailers, moves it out of the body's way. */
 static bool drop_head(struct sl_exchange *x)
 {
 	struct sl_umem *u = x->core->net->umem;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests as fronts push them: routing, admission, and the body until it is submitted. */
+/* Requests as fronts push them: routing, admission, body. */
 #include "base/clock.h"
 #include "base/fnv.h"
 #include "base/num.h"
@@ -11,9 +11,7 @@
 #include "front/path.h"
 #include "front/tls/cert.h"
 
-/* --- properties --- */
-
-/* Returns the class: the route's priority, or by the urgency of RFC 9218. */
+/* Returns the route's priority, or the class by RFC 9218's urgency. */
 static uint8_t class_of(const struct sl_cfg_route *r, const struct sl_request *rq)
 {
 	if (r->priority >= 0)
@@ -36,7 +34,6 @@ static const struct sl_header *find_header(const struct sl_request *rq, const ch
 	return NULL;
 }
 
-/* Returns the earliest deadline of client and route. */
 static uint64_t deadline_of(const struct sl_core *c, const struct sl_cfg_route *r,
 			    const struct sl_request *rq)
 {
@@ -58,7 +55,7 @@ static uint32_t fair_key(const struct sl_cfg_pool *pool, uint32_t addr, const st
 	if (pool->fair == SL_FAIR_NONE)
 		return 0;
 	h = pool->fair == SL_FAIR_HEADER ? find_header(rq, pool->fair_header) : NULL;
-	/* A hash is enough for shares. */
+	/* A hash is enough. */
 	return h ? sl_fnv32(SL_FNV32, h->value.ptr, h->value.len) : addr;
 }
 
@@ -67,11 +64,9 @@ static uint64_t lower_limit(uint64_t limit, uint64_t other)
 	return other && other < limit ? other : limit;
 }
 
-/* --- admission --- */
-
 /*
- * A fixed reply below 400 is sent after the end of the request, as other replies are: some clients
- * stop sending when they get it early. Redirects and errors are sent at once.
+ * A fixed reply below 400 waits for the end of the request: some clients stop sending when they get
+ * it early. Redirects and errors are sent at once.
  */
 static enum sl_outcome admit_fixed(struct sl_exchange *x, const struct sl_request *rq)
 {
@@ -94,10 +89,7 @@ static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *r
 	return lower_limit(lower_limit(rq->body_max, x->pool->cfg->max_body), x->route->max_body);
 }
 
-/*
- * Returns true if the TLS certificate does not cover the requested host (RFC 9113 9.1.1). The
- * client must open another connection.
- */
+/* Returns true if the TLS certificate does not cover the requested host (RFC 9113 9.1.1). */
 static bool is_misdirected(const struct sl_client *cl, const struct sl_request *rq)
 {
 	struct sl_span host = sl_router_host(rq->authority);
@@ -114,7 +106,7 @@ static bool is_misdirected(const struct sl_client *cl, const struct sl_request *
 	return !sl_tls_cert_covers(info.tls.cert, sl_span_of(lower, host.len));
 }
 
-/* Returns OK if body and end are awaited, else the reply. `unless` is the reply without a route. */
+/* Returns OK if body and end are awaited, else the reply. `unless`: without a route. */
 static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_route_match *match,
 				     enum sl_outcome unless, const struct sl_request *rq)
 {
@@ -151,7 +143,7 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 	return SL_OUTCOME_OK;
 }
 
-/* Returns NULL if none is left or the address has too many; *why says which and is counted. */
+/* Returns NULL if none is left or the address has too many; *why is counted. */
 static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_client *cl, bool whole,
 					bool for_backend, enum sl_outcome *why)
 {
@@ -203,8 +195,8 @@ static bool may_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 }
 
 /*
- * Counts a request for a backend whose protocol the route does not have. It is served without it, as
- * RFC 9110 7.8 allows. h2c and others of HTTP are offers that clients do not depend on.
+ * Counts a request that is served without its upgrade, as RFC 9110 7.8 allows. Clients do not
+ * depend on h2c and others of HTTP.
  */
 static void note_ignored_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 {
@@ -249,8 +241,8 @@ static bool keep_rules(struct sl_exchange *x, const struct sl_request *rq)
 enum { WHOLE_MAX = 64 << 10 };
 
 /*
- * Returns true if the request is streamed. A small request of a route with stream = auto is read
- * first, so that it can be sent to another backend.
+ * Returns true if the request is streamed. A small one of a route with stream = auto is read first:
+ * it can be sent to another backend.
  */
 static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq, bool upgrades)
 {
@@ -283,7 +275,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 		.allowed = match->methods,
 		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
 		.deadline_ns = UINT64_MAX,
-		.open = !rq->end || rq->must_upgrade, /* an upgraded stream stays open */
+		.open = !rq->end || rq->must_upgrade, /* upgrades stay open */
 	};
 	x->first_ns = rq->rx_ns && rq->rx_ns <= x->take_ns ? rq->rx_ns : x->take_ns;
 	sl_list_init(&x->item.link);
@@ -315,9 +307,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	return x;
 }
 
-/* --- routing --- */
-
-/* `OPTIONS *` is answered by the gateway unless a route has it (RFC 9110 9.3.7). */
+/* The gateway answers `OPTIONS *` unless a route has it (RFC 9110 9.3.7). */
 static const struct sl_cfg_route own_options = {
 	.prefix = "*", .prefix_len = 1, .pool = -1, .reply_status = 200};
 
@@ -346,7 +336,7 @@ static struct sl_exchange *refuse_path(struct sl_client *cl, const struct sl_req
 	return begin_at(cl, rq, &(struct sl_route_match){0}, SL_OUTCOME_PATH);
 }
 
-/* Forwards the normalised path in place of the original one. */
+/* Forwards the normalised path. */
 static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct sl_request *rq,
 					    uint8_t *buf, uint8_t *literal, uint8_t *resolved)
 {
@@ -420,8 +410,6 @@ struct sl_stream *sl_request_begin(void *conn, const struct sl_request *rq)
 	return x ? &x->stream : NULL;
 }
 
-/* --- body --- */
-
 bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool compressed)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
@@ -446,7 +434,7 @@ size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 	if (x->body_len > x->body_max)
 		sl_exchange_fail(x, SL_OUTCOME_TOO_LARGE);
 	else if (!x->pool)
-		; /* discarded */
+		;
 	else if (!sl_exchange_may_store(x, len))
 		sl_exchange_fail(x, SL_OUTCOME_ADDRESS_LIMIT);
 	else if (x->stream.open_ended
@@ -482,6 +470,6 @@ void sl_request_end(void *conn, struct sl_stream *st)
 	}
 	sl_exchange_has_read(x);
 	sl_timer_cancel(&x->core->late, &x->late);
-	sl_list_del(&x->item.link); /* complete, paused or not */
+	sl_list_del(&x->item.link); /* paused or not */
 	submit_exchange(x);
 }

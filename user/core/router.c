@@ -7,14 +7,14 @@
 #include "base/fnv.h"
 
 enum {
-	PREFIX_MAX = 1024, /* bytes, checked by config */
-	HOST_MAX = 253,    /* bytes of a host name (RFC 1035) */
-	LABELS_MAX = 127,  /* bounds the suffixes that are looked up */
-	NO_HOST = 0,       /* routes without a host */
+	PREFIX_MAX = 1024, /* checked by config */
+	HOST_MAX = 253,    /* RFC 1035 */
+	LABELS_MAX = 127,  /* bounds the suffixes looked up */
+	NO_HOST = 0,
 };
 #define RULES (UINT32_C(1) << 31)
 
-/* Routes of one scope and prefix, adjacent in `routes`. */
+/* Adjacent in `routes`. */
 struct route_place {
 	uint32_t scope; /* site_of() host and listener, or RULES + index of the rule */
 	uint32_t hash;
@@ -25,11 +25,11 @@ struct route_place {
 };
 
 struct route_host {
-	const char *name; /* "*.suffix" or a name, in lower case; NULL: unused */
+	const char *name; /* "*.suffix" or name, lower case; NULL: unused */
 	uint32_t number;
 };
 
-/* A header that routes of one host and listener require. */
+/* A header required by routes of a site. */
 struct route_rule {
 	uint32_t site;
 	struct sl_span name, value;
@@ -38,17 +38,17 @@ struct route_rule {
 struct sl_router {
 	struct route_place *places; /* open addressing, [place_mask + 1]; cnt == 0: unused */
 	uint32_t place_mask;
-	struct route_host *hosts; /* the same; hosts[host_mask + 1] */
+	struct route_host *hosts; /* [host_mask + 1] */
 	uint32_t host_mask, host_cnt;
 	struct route_rule *rules; /* ordered by site */
 	uint32_t rule_cnt;
-	bool by_listener;                   /* some route names a listener */
+	bool by_listener;
 	const struct sl_cfg_route **routes; /* ordered by scope and prefix */
-	uint32_t *methods;                  /* each route's; HEAD added where GET answers it */
+	uint32_t *methods;                  /* HEAD added where GET answers it */
 	const struct sl_cfg_route **services;
 	uint32_t service_mask;
-	uint32_t longest;                      /* longest prefix */
-	uint64_t lengths[PREFIX_MAX / 64 + 1]; /* bit per length of a prefix */
+	uint32_t longest;                      /* prefix */
+	uint64_t lengths[PREFIX_MAX / 64 + 1]; /* bit per prefix length */
 };
 
 /* Returns the number of a host and listener; -1: any listener. */
@@ -64,7 +64,6 @@ static uint32_t place_slot(const struct sl_router *r, uint32_t hash, uint32_t sc
 	return (h ^ h >> 15) & r->place_mask;
 }
 
-/* Returns the place of a scope and prefix, or the unused one where it belongs. */
 static struct route_place *probe_place(const struct sl_router *r, uint32_t scope, uint32_t hash,
 				       const uint8_t *prefix, uint32_t len)
 {
@@ -78,8 +77,6 @@ static struct route_place *probe_place(const struct sl_router *r, uint32_t scope
 			return p;
 	}
 }
-
-/* --- look-up --- */
 
 static const struct route_place *find_prefix(const struct sl_router *r, uint32_t scope,
 					     struct sl_span path)
@@ -191,7 +188,7 @@ static struct route_host *probe_host(const struct sl_router *r, struct sl_span n
 	}
 }
 
-/* "*.example.com" matches one label or more in front of ".example.com". */
+/* "*.example.com" matches one label or more. */
 static const struct route_place *find_wildcard(const struct sl_router *r, struct sl_span host,
 					       uint16_t listener, const struct sl_request *rq)
 {
@@ -218,7 +215,7 @@ static const struct route_place *find_place(const struct sl_router *r, uint16_t 
 	struct sl_span name = sl_router_host(rq->authority);
 	const struct route_place *p = NULL;
 
-	/* Hashing each suffix would be quadratic for long names: HOST_MAX bounds it. */
+	/* HOST_MAX bounds quadratic hashing of suffixes. */
 	if (r->host_cnt && name.len <= HOST_MAX) {
 		const struct route_host *h = probe_host(r, name, false);
 
@@ -234,7 +231,7 @@ struct sl_span sl_router_host(struct sl_span authority)
 	struct sl_span host = authority;
 	const uint8_t *at;
 
-	if (host.len && host.ptr[0] == '[') { /* IPv6 literal: up to the bracket */
+	if (host.len && host.ptr[0] == '[') { /* IPv6 literal */
 		const uint8_t *close = memchr(host.ptr, ']', host.len);
 
 		return close ? sl_span_first(host, (size_t)(close - host.ptr) + 1) : host;
@@ -288,16 +285,14 @@ const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uin
 	return NULL;
 }
 
-/* --- building --- */
-
-/* A route at one of its hosts and listeners; the table is built from the sorted entries. */
+/* A route at one of its hosts and listeners. */
 struct route_entry {
 	const struct sl_cfg_route *route;
 	const char *host; /* NULL: none */
 	int32_t listener; /* -1: none */
 };
 
-/* NULL goes first. */
+/* NULL first. */
 static int compare_texts(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) : !!a - !!b;
@@ -326,7 +321,7 @@ static int compare_entries(const void *a, const void *b)
 	const struct route_entry *x = a, *y = b;
 	int order = compare_places(x, y);
 
-	return order ? order : !x->route->methods - !y->route->methods; /* without methods: last */
+	return order ? order : !x->route->methods - !y->route->methods;
 }
 
 static uint32_t host_number(struct sl_router *r, const char *name)
@@ -342,7 +337,7 @@ static uint32_t host_number(struct sl_router *r, const char *name)
 	return h->number;
 }
 
-/* Adds HEAD where GET is answered, unless another route has it (RFC 9110 9.1). */
+/* Adds HEAD to GET unless another route has it (RFC 9110 9.1). */
 static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 {
 	enum { GET = 1u << SL_METHOD_GET, HEAD = 1u << SL_METHOD_HEAD };
@@ -360,7 +355,7 @@ static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 	return all & GET ? all | HEAD : all;
 }
 
-/* Entries of a scope are adjacent, so a rule is the last one or new. */
+/* Entries are sorted: a rule is the last one or new. */
 static uint32_t scope_of(struct sl_router *r, const struct route_entry *e, bool begins)
 {
 	uint32_t site = site_of(host_number(r, e->host), e->listener);
@@ -424,7 +419,7 @@ static uint32_t list_entries(const struct sl_config *cfg, struct route_entry *ou
 	return n;
 }
 
-/* Returns a power of two minus one, so that at most half of the table is used. */
+/* At most half of the table is used. */
 static uint32_t table_mask(uint32_t cnt)
 {
 	uint32_t size = 2;

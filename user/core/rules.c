@@ -30,13 +30,11 @@ static bool is_set(const struct sl_cfg_rule *rule)
 	return rule->value && !rule->from;
 }
 
-/* --- values --- */
-
 struct rule_facts {
 	struct {
 		struct sl_span place, text;
 	} known[4];
-	struct sl_span query; /* behind the path */
+	struct sl_span query;
 	char address[SL_ADDR_TEXT];
 };
 
@@ -60,7 +58,7 @@ static void collect_facts(struct rule_facts *f, const struct sl_exchange *x,
 	f->query = rq->query;
 }
 
-/* Copies `text` to `to`, unless that is NULL; returns its length. */
+/* Copies `text` to `to`, unless NULL. Returns its length. */
 static size_t copy_span(uint8_t *to, struct sl_span text)
 {
 	if (to && text.len)
@@ -68,7 +66,7 @@ static size_t copy_span(uint8_t *to, struct sl_span text)
 	return text.len;
 }
 
-/* Copies a value with each name in braces replaced; returns its length. */
+/* Copies a value with names in braces replaced. Returns its length. */
 static size_t expand_value(const struct rule_facts *f, const char *value, uint8_t *to)
 {
 	struct sl_span left = sl_span_cstr(value);
@@ -94,8 +92,6 @@ static size_t expand_value(const struct rule_facts *f, const char *value, uint8_
 	return n;
 }
 
-/* --- requests --- */
-
 bool sl_rules_hide(const struct sl_cfg_rules *rules, struct sl_span name)
 {
 	for (uint32_t i = 0; i < rules->cnt; i++) {
@@ -117,10 +113,7 @@ static uint8_t *begin_field(struct sl_tlv_writer *w, const char *name, size_t va
 	return to + n.len;
 }
 
-/*
- * Returns the text behind the replaced prefix. Without the prefix *found is false, and it is the
- * whole value.
- */
+/* Returns the text behind the replaced prefix, or the whole value if not *found. */
 static struct sl_span after_prefix(const struct sl_cfg_rule *rule, struct sl_span value,
 				   bool *found)
 {
@@ -169,8 +162,6 @@ void sl_rules_put_request(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	}
 }
 
-/* --- replies --- */
-
 bool sl_rules_keep_reply(struct sl_exchange *x, const struct sl_request *rq)
 {
 	const struct sl_cfg_rules *rules = &x->route->reply_rules;
@@ -196,7 +187,7 @@ bool sl_rules_keep_reply(struct sl_exchange *x, const struct sl_request *rq)
 	return sl_exchange_keep(x, &x->rule_values, sl_span_of(kept, n));
 }
 
-/* Removes fields that rules drop or set. Rewritten values are stored at *to. */
+/* Removes fields that rules drop or set; stores rewritten values at *to. */
 static void filter_reply(const struct sl_cfg_rules *rules, struct sl_reply_parts *out, uint8_t *to,
 			 const uint8_t *end)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches lie in a hash table by backend and number, so the end of one costs the same however many
- * there are. Clients can open streams that a backend does not read, and reset them in any order.
+ * Batches lie in a hash table: clients can open many streams that a backend does not read, and reset
+ * them in any order.
  *
  *   hash of backend and number --> slots --> batch --next--> batch
  */
@@ -33,7 +33,7 @@ void sl_sent_batches_fini(struct sl_core *c)
 	sl_mempool_fini(&c->sent_batches);
 }
 
-/* Numbers are consecutive, so batches of one backend use neighbouring slots. */
+/* Numbers are consecutive: a backend's batches use neighbouring slots. */
 static uint32_t *slot_of(const struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch)
 {
 	uint64_t home = (uintptr_t)m * UINT64_C(0x9e3779b97f4a7c15) >> 32;
@@ -41,7 +41,6 @@ static uint32_t *slot_of(const struct sl_core *c, const struct sl_backend_ref *m
 	return &c->sent_batch_slots[(home + batch) & c->sent_batch_mask];
 }
 
-/* Returns the link that has the batch's index, or the last link of the chain. */
 static uint32_t *find_slot(const struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch)
 {
 	uint32_t *at = slot_of(c, m, batch);
@@ -67,7 +66,7 @@ void sl_sent_batch_begin(struct sl_core *c, const struct sl_backend_ref *m, stru
 	*slot = sl_mempool_index(&c->sent_batches, f) + 1;
 }
 
-/* Returns the batch that still reads the request; NULL: not sent, or read. */
+/* NULL: not sent, or read. */
 static struct sl_sent_batch *batch_of(const struct sl_exchange *x)
 {
 	const struct sl_core *c = x->core;
@@ -100,7 +99,7 @@ static void buf_ref_add(struct sl_buf_ref *h, struct sl_sent_batch *f)
 
 	h->refs++;
 	if (!SL_ENSURE(ref))
-		return; /* leaks the bytes rather than freeing them while they are read */
+		return; /* leaks rather than frees bytes that are read */
 	ref->buf_ref = h;
 	sl_list_add_tail(&f->shared, &ref->link);
 }
@@ -117,7 +116,7 @@ bool sl_sent_batch_share(struct sl_exchange *x)
 {
 	struct sl_sent_batch *f = batch_of(x);
 
-	/* One must be left for the batch that is sent next. */
+	/* One is for the next batch. */
 	if (f && x->buf_ref && buf_ref_room(x->buf_ref) < 2)
 		return false;
 	if (f && !x->buf_ref) {
@@ -128,7 +127,7 @@ bool sl_sent_batch_share(struct sl_exchange *x)
 	}
 	if (f)
 		buf_ref_add(x->buf_ref, f);
-	x->send_ns = 0; /* belongs to no batch until it is sent */
+	x->send_ns = 0; /* in no batch until sent */
 	return true;
 }
 
@@ -163,7 +162,7 @@ void sl_sent_batch_release_head_now(struct sl_exchange *x)
 {
 	release_head(x);
 	x->core->keeping -= x->kept.len != 0;
-	sl_store_free(&x->kept, x->core->net->umem); /* the RPC has a copy */
+	sl_store_free(&x->kept, x->core->net->umem);
 }
 
 bool sl_sent_batch_copy_head(struct sl_exchange *x)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting bytes in a chain of frames: appended, read anywhere, removed in front. A well-filled
- * received frame is taken over, others are copied together. If frames run low, fewer bytes are
- * taken than offered.
+ * Waiting bytes in a chain of frames. A well-filled received frame is taken over, others are copied
+ * together. If frames run low, fewer bytes are taken than offered.
  */
 #include "core/exchange.h"
 
@@ -90,7 +89,7 @@ void sl_store_read(const struct sl_store *s, void *to, size_t len)
 		struct sl_span part = sl_span_first(sl_store_at(s, off), len - off);
 
 		SL_CHECK(part.len);
-		if (!part.ptr) /* shorter than the caller assumes */
+		if (!part.ptr)
 			return;
 		memcpy(p + off, part.ptr, part.len);
 		off += part.len;
@@ -123,7 +122,7 @@ void sl_store_splice(struct sl_store *s, struct sl_store *from)
 {
 	if (!from->head)
 		return;
-	/* Drops the taken bytes, since only the first frame of a store may have some. */
+	/* Only the first frame of a store may have taken bytes. */
 	from->head->data += from->off;
 	from->head->len = (uint16_t)(from->head->len - from->off);
 	if (s->tail)

@@ -8,13 +8,13 @@
  *
  * COMPRESSED is a bit that no length uses.
  *
- * Bytes wait here while the backend has given no credit for them. If the client has a window per
- * stream (HTTP/2), the front opens it by `passed`. Otherwise no more than WAITING_MAX is taken, so
- * that the connection's window closes.
+ * Bytes wait here while the backend has given no credit. If the client has a window per stream
+ * (HTTP/2), the front opens it by `passed`. Otherwise no more than WAITING_MAX is taken, and the
+ * connection's window closes.
  *
- * All but a few streams of a worker (`trusted`) have a small window, so that many streams cost
- * little memory. The window stays small, since an advertised window cannot be withdrawn. It is
- * large where the round trip is so long that a small one would limit the backend's rate.
+ * All but a few streams of a worker (`trusted`) have a small window, which bounds their memory: an
+ * advertised window cannot be withdrawn. It is large where a small one would limit the rate over a
+ * long round trip.
  */
 #include <errno.h>
 
@@ -25,19 +25,19 @@
 enum {
 	WAITING_MAX = 64 << 10,
 	UNANSWERED_MAX = 8 << 10,
-	ANSWERED_MIN = 4 * SL_RPC_INITIAL_WINDOW, /* more than a backend buffers without reading */
+	ANSWERED_MIN = 4 * SL_RPC_INITIAL_WINDOW, /* more than backends buffer without reading */
 	TRUSTED_MAX = 32,
 	MOVING_MAX = 2 << 10, /* a newer chunk is still copied above this */
 	PART_SPANS = 16,
-	KEEPING_MAX = 64,                          /* streams of a worker that keep what was sent */
-	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* parts and their lengths */
+	KEEPING_MAX = 64,                          /* streams that keep what was sent */
+	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* parts and lengths */
 	RETRIES_PER_RUN = 64,
-	COMPARED_MAX = 16, /* backends of a pool compared for one stream */
+	COMPARED_MAX = 16, /* compared for one stream */
 };
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
-/* Ranks backends: those whose port is down, or that have refused the stream, come last. */
+/* Backends whose port is down, or that have refused the stream, come last. */
 static unsigned backend_rank(const struct sl_exchange *x, const struct sl_backend_ref *m)
 {
 	unsigned port_down = sl_rpc_channel_port_down(m->channel),
@@ -55,8 +55,8 @@ static bool is_better(const struct sl_exchange *x, const struct sl_backend_ref *
 }
 
 /*
- * Returns the backend with the fewest streams of this worker, among some; NULL: none is up. Each
- * search begins behind the last one.
+ * Returns the backend with the fewest streams among some; NULL: none is up. Each search begins
+ * behind the last one.
  */
 static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 {
@@ -75,7 +75,7 @@ static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 		if (!best || is_better(x, m, best))
 			best = m;
 	}
-	/* If all were compared, the next search begins one further. */
+	/* All compared: begin one further. */
 	g->next_stream_backend += i < g->room ? i : 1;
 	return best;
 }
@@ -94,8 +94,6 @@ void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	x->reply_part_ns = c->now_ns;
 }
 
-/* --- to the backend --- */
-
 static int send_head(struct sl_exchange *x, struct sl_backend_ref *m)
 {
 	struct sl_batch_item *item = &x->item;
@@ -110,7 +108,6 @@ static int send_head(struct sl_exchange *x, struct sl_backend_ref *m)
 	return 0;
 }
 
-/* Sets the deadline of a stream that was put on the waiting list. */
 static void start_wait(struct sl_exchange *x)
 {
 	uint64_t until_ns = x->item.queued_ns + SL_BATCH_PATIENCE_NS;
@@ -122,7 +119,7 @@ static void start_wait(struct sl_exchange *x)
 		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
 }
 
-/* Datagrams do not wait: their addresses are not proven, so they could fill the queue. */
+/* Datagrams do not wait: unproven addresses could fill the queue. */
 static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
@@ -148,7 +145,7 @@ void sl_stream_requeue(struct sl_exchange *x)
 {
 	struct sl_store rest = x->request;
 
-	sl_list_del(&x->item.link); /* list of stalled streams */
+	sl_list_del(&x->item.link); /* stalled streams */
 	sl_list_add_head(&x->pool->streams, &x->item.link);
 	x->end_sent = x->part_compressed = false;
 	x->part_left = 0;
@@ -163,8 +160,8 @@ void sl_stream_requeue(struct sl_exchange *x)
 }
 
 /*
- * Streams that wait go first. A failed channel may still seem up for a moment: then the stream
- * waits too.
+ * Waiting streams go first. A failed channel may still seem up for a moment: then the stream waits
+ * too.
  */
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
@@ -180,7 +177,7 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x)
 	return rc == -ENOTCONN ? wait_for_backend(x) : SL_OUTCOME_QUEUE_FULL;
 }
 
-/* Marks the stream as stalled: the RPC has no room, and it is sent at the end of a burst. */
+/* The RPC has no room: the stream is sent at the end of a burst. */
 static void stall_stream(struct sl_exchange *x)
 {
 	struct sl_backend_ref *m = x->backend;
@@ -196,7 +193,7 @@ static bool put_length(struct sl_exchange *x, uint32_t len)
 	return sl_store_copy(&x->request, x->core->net->umem, &len, sizeof(len)) == sizeof(len);
 }
 
-/* Returns the first `len` bytes behind `off` as spans, or as many as fit. */
+/* Returns at most `len` bytes behind `off` as spans. */
 static uint32_t gather_spans(const struct sl_store *s, uint32_t off, uint32_t len,
 			     struct sl_span *spans, uint32_t *cnt)
 {
@@ -210,8 +207,8 @@ static uint32_t gather_spans(const struct sl_store *s, uint32_t off, uint32_t le
 }
 
 /*
- * Keeps a copy of a part. The stream can go to another backend while everything sent is here, that
- * is before the backend gives credit. off: length of the header in front of the part.
+ * Keeps a copy of a part. Until the backend gives credit, the stream can go to another backend.
+ * off: length of the part's header.
  */
 static void keep_sent(struct sl_exchange *x, uint32_t off, const struct sl_rpc_part *part)
 {
@@ -247,7 +244,7 @@ static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
 	x->core->stats.stream_bytes_in += fresh;
 }
 
-/* Sends the next message or piece of one. False: there is none, no credit, or no memory. */
+/* Sends the next message or piece. False: none, no credit, or no memory. */
 static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 {
 	struct sl_store *s = &x->request;
@@ -317,7 +314,7 @@ void sl_stream_pump(struct sl_exchange *x)
 }
 
 /*
- * Bytes of the client wait until the reply has status 101: they belong to the new protocol, or are
+ * Client bytes wait until the reply has status 101: they belong to the new protocol, or are
  * dropped.
  */
 void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r)
@@ -328,13 +325,13 @@ void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r)
 		x->stream.refused |= x->open;
 		x->open = false;
 		sl_store_free(&x->request, x->core->net->umem);
-		x->trailers_len = 0; /* they were dropped as well */
+		x->trailers_len = 0; /* dropped as well */
 	}
 	x->decided = true;
 	sl_stream_pump(x);
 }
 
-/* Bytes that the backend does not take are checked like those of clients (min_rate.c). */
+/* Bytes that the backend does not take are checked (min_rate.c). */
 static void pump_and_check(struct sl_exchange *x)
 {
 	sl_stream_pump(x);
@@ -390,14 +387,14 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 
 	count_as_trusted(x);
 	x->stream.narrow = is_narrow(x);
-	if (!x->stream.windowed && x->client->conn) /* datagrams have no connection */
+	if (!x->stream.windowed && x->client->conn) /* not for datagrams */
 		(void)sl_tcp_narrow(sl_client_tcp(x->client), x->stream.narrow);
 	/* Without message boundaries each chunk is a message. */
 	if (x->message_left)
 		x->message_left -= len;
 	else if (!put_length(x, len))
 		return false;
-	/* Copies small chunks of a waiting stream into shared frames. */
+	/* Copies small chunks into shared frames. */
 	if (x->stream.narrow && x->request.len > MOVING_MAX)
 		stored = sl_store_copy(&x->request, u, chunk->ptr, len);
 	else
@@ -408,7 +405,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 	return true;
 }
 
-/* Sends, and tells front and client that there is room. May free the exchange. */
+/* Sends, and tells front and client of room. May free the exchange. */
 static void resume_stream(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
@@ -426,12 +423,12 @@ static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
 	bool open = x->open;
 	int rc;
 
-	/* Restores the state of the begin, plus what has come since. */
+	/* As at the begin, plus what has come since. */
 	x->open |= behind.len || x->stream.upgrade;
 	x->stream.awaits &= !behind.len;
 	x->request = x->head;
 	x->head = (struct sl_store){0};
-	rc = send_head(x, m); /* stores it as the head */
+	rc = send_head(x, m); /* stores the head */
 	if (rc)
 		x->head = x->request;
 	x->request = behind;
@@ -470,7 +467,7 @@ static enum sl_outcome over_of(const struct sl_exchange *x)
 	return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND : SL_OUTCOME_EXPIRED;
 }
 
-/* Lazy: parts store their time only, and the timer checks what is due. */
+/* Lazy: parts only store their time. */
 void sl_stream_on_timer(struct sl_exchange *x)
 {
 	enum sl_outcome over = over_of(x);
@@ -494,7 +491,7 @@ void sl_stream_on_timer(struct sl_exchange *x)
 void sl_stream_on_credit(void *app, void *cookie)
 {
 	(void)app;
-	sl_sent_batch_release_head(cookie); /* the backend has taken some of it */
+	sl_sent_batch_release_head(cookie); /* the backend has taken some */
 	resume_stream(cookie);
 }
 
@@ -509,7 +506,7 @@ void sl_stream_on_continue(void *app, void *cookie)
 	sl_client_ready(x->client, &x->stream);
 }
 
-/* Resumes stalled streams of one backend in turn, until each class may have been refused once. */
+/* Resumes stalled streams in turn, until each class may have been refused once. */
 static unsigned retry_stalled(struct sl_backend_ref *m)
 {
 	unsigned n = 0, refused = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Duration and rate of streams (stream_timeout, stream_idle_timeout and max_rate of a route). Each
- * direction has a token bucket, stored as the time at which it is full again. Bytes that must wait
- * stay where they are, and the sender gets no credit for them:
+ * direction has a token bucket, stored as the time at which it is full. The sender gets no credit
+ * for bytes that wait:
  *
  *   request: sl_stream_pump --> backend                 waits in x->request, then at the client
  *   reply:   sl_reply_peek, sl_reply_take --> front     waits in x->reply, then at the backend
@@ -13,7 +13,7 @@
 
 enum { LEAST = 1024 };
 
-/* Returns when the stream must end, whatever is in progress. */
+/* Returns when the stream must end. */
 static uint64_t end_ns(const struct sl_exchange *x)
 {
 	const struct sl_cfg_route *r = x->route;
@@ -52,9 +52,7 @@ void sl_stream_limits_arm(struct sl_exchange *x)
 		sl_timer_set(&x->core->late, &x->late, at);
 }
 
-/* --- rate --- */
-
-/* Returns the size of the bucket: an eighth of a second's bytes. */
+/* An eighth of a second's bytes. */
 static uint64_t capacity(const struct sl_exchange *x)
 {
 	uint64_t n = x->route->max_rate / 8;
@@ -74,13 +72,12 @@ static uint64_t full_ns(const struct sl_exchange *x, enum sl_rate side)
 	return full > now ? full : now;
 }
 
-/* Returns how far the bucket is from full. */
 static uint64_t missing_of(const struct sl_exchange *x, enum sl_rate side)
 {
 	return (full_ns(x, side) - x->core->now_ns) * x->route->max_rate / SL_NS_PER_SEC;
 }
 
-/* Bytes move in portions of at least half a bucket. */
+/* Portions are at least half a bucket. */
 bool sl_stream_rate_waits(const struct sl_exchange *x, enum sl_rate side)
 {
 	return sl_stream_rate_is_limited(x) && missing_of(x, side) > capacity(x) / 2;

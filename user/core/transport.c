@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes TCP's events to the lowest filter, or to the client. */
+/* TCP events, for the lowest filter or the client. */
 #include "core/client.h"
 
 struct conn_upper {
@@ -91,7 +91,7 @@ static void on_closed(void *handle, enum sl_tcp_close_reason why)
 	u.up->closed(u.user);
 }
 
-/* Frames queued in TCP count for the client's address, like those of the core. */
+/* Frames queued in TCP count for the client's address. */
 static void on_holds(void *handle, int32_t frames)
 {
 	const struct sl_client *cl = handle;

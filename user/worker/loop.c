@@ -34,15 +34,13 @@ static unsigned receive_frames(struct sl_worker *w, uint64_t now_ns)
 	return total + sl_handover_poll(&w->net);
 }
 
-/*
- * Returns the number of requests and stream parts received. ACKs do not count as found by polling.
- */
+/* Returns the requests and stream parts received. ACKs do not count as found by polling. */
 static uint64_t requests_seen(const struct sl_core *c)
 {
 	return c->stats.requests + c->stats.stream_parts_in;
 }
 
-/* Runs one burst to completion. Returns how much there was to do. */
+/* Runs one burst to completion. Returns the amount of work. */
 static unsigned run_once(struct sl_worker *w)
 {
 	struct sl_core *c = &w->core;
@@ -58,7 +56,7 @@ static unsigned run_once(struct sl_worker *w)
 	n += answers;
 	sl_tcp_timer(c->tcp);
 	n += sl_core_run(c);
-	sl_rpc_flush(c->rpc, now_ns); /* first, so that backends compute during transmission */
+	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute during transmission */
 	sl_core_flush(&w->core);
 	n += sl_tcp_output(w->core.tcp);
 	sl_net_flush(&w->net);
@@ -125,10 +123,7 @@ static bool sleep_in_epoll(struct sl_worker *w, uint64_t *asleep_ns)
 	return is_among(events, n, sl_rpc_fd(w->core.rpc));
 }
 
-/*
- * Arms all wake-ups and runs once more before sleeping, so that nothing that came meanwhile is
- * missed.
- */
+/* Arms all wake-ups, then runs once more before sleeping: nothing that came meanwhile is missed. */
 static void sleep_until_event(struct sl_worker *w)
 {
 	uint64_t from_ns = sl_now_ns(), asleep_ns = 0;
@@ -143,10 +138,7 @@ static void sleep_until_event(struct sl_worker *w)
 		sl_adaptive_poll_slept(&w->poll, sl_now_ns() - from_ns - asleep_ns);
 }
 
-/*
- * Returns what is awaited. Local agents and TLS threads may need this processor, so polling weighs
- * less for them.
- */
+/* Local agents and TLS threads may need this processor, so polling weighs less for them. */
 static enum sl_adaptive_poll_for awaited_kind(const struct sl_worker *w)
 {
 	const struct sl_core *c = &w->core;

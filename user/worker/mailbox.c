@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A worker's mailbox: other threads put messages in, the worker takes them out between two bursts.
- * Neither waits for the other.
- */
+/* A worker's mailbox. Neither side waits for the other. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -53,7 +50,7 @@ int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
 		return -ENOMEM;
 	*m = *msg;
 	while (sl_worker_send(w, m) == -EAGAIN)
-		usleep(1000); /* the worker empties its mailbox in each round */
+		usleep(1000); /* each round empties it */
 	return 0;
 }
 

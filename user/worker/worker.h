@@ -21,7 +21,7 @@ struct sl_transport;
 
 enum sl_worker_verb {
 	SL_WORKER_ADOPT,
-	SL_WORKER_FORGET,  /* the peer lacks connection `number` */
+	SL_WORKER_FORGET,  /* the peer no longer has connection `number` */
 	SL_WORKER_RELEASE, /* link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
