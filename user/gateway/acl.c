@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access lists: from the configuration and the operator to the maps of the XDP program. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +58,7 @@ int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg)
 {
 	int rc = 0;
 
-	/* An interface that was removed from the file is served until the restart. */
+	/* A removed interface is served until the restart. */
 	for (uint32_t i = 0; i < cfg->interface_cnt && !rc; i++) {
 		const struct sl_cfg_interface *ci = &cfg->interfaces[i];
 		const struct sl_xdp *x = find_xdp(g, ci->name);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Call tree: thread_main -> connect_all -> connect_worker -> sl_dial. */
 #include "gateway/dial_impl.h"
 
 #include <errno.h>
@@ -19,13 +18,12 @@
 enum {
 	BACKOFF_MIN_MS = 20,
 	BACKOFF_MAX_MS = 5000,
-	SCAN_MS = 20,    /* workers do not signal lost links, so links are scanned */
-	FULL_RINGS = 64, /* limit of the slots of a pool, in rings of the default size */
+	SCAN_MS = 20,    /* workers do not signal lost links */
+	FULL_RINGS = 64, /* limit of the slots of a pool, in default rings */
 	SLOTS_MIN = 32,
 };
 #define STABLE_NS SL_NS_PER_SEC /* a connection of this duration resets the back-off */
 
-/* Result of a run of a dialer. */
 enum attempt { ATTEMPT_NONE, ATTEMPT_CONNECTED, ATTEMPT_FAILED };
 
 static void set_info(struct sl_dialer *d, unsigned worker, const char *text, enum ep_kind ep,
@@ -98,7 +96,7 @@ int sl_dial_send(struct sl_dialer *d, struct sl_worker *w, enum sl_worker_verb v
 	return rc;
 }
 
-/* Connects a new link. NULL: err describes the failure of the primary endpoint. */
+/* NULL: err describes the failure of the primary endpoint. */
 static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_worker *w,
 				       enum ep_kind *ep, struct sl_err *err)
 {
@@ -107,7 +105,7 @@ static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_work
 	const char *endpoint = d->backend.endpoint;
 	struct sl_transport *t = NULL;
 
-	if (d->agent_cnt) { /* a server: through this worker's agent */
+	if (d->agent_cnt) {
 		sl_server_endpoint(of_agent, w->index % d->agent_cnt, d->pool_name, &d->backend);
 		endpoint = of_agent;
 	}
@@ -127,7 +125,7 @@ static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_work
 	return sl_dial(d, w, d->backend.fallback, false, &of_other);
 }
 
-/* Adds up to 50 % of jitter, so that many gateways do not dial at the same moment. */
+/* Adds up to 50 % of jitter, against simultaneous attempts of gateways. */
 static void draw_retry(struct sl_dialer *d, unsigned *wait_ms, uint64_t now_ns)
 {
 	uint64_t jitter;
@@ -153,7 +151,6 @@ static void note_failure(struct sl_dialer *d, const char *why)
 	d->logged_ns = now_ns;
 }
 
-/* Tries once to connect one worker. */
 static bool connect_worker(struct sl_dialer *d, struct sl_worker *w)
 {
 	struct sl_err err = SL_ERR(160);
@@ -191,7 +188,7 @@ static bool connect_worker(struct sl_dialer *d, struct sl_worker *w)
 	return true;
 }
 
-/* Connects all workers that use the backend, until one attempt fails. */
+/* Stops at the first failure. */
 static enum attempt connect_all(struct sl_dialer *d)
 {
 	enum attempt done = ATTEMPT_NONE;
@@ -215,7 +212,7 @@ static enum attempt connect_all(struct sl_dialer *d)
 	return done;
 }
 
-/* Runs one switch or probe, for one link that is up. */
+/* Runs one switch or probe. */
 static void maintain_links(struct sl_dialer *d)
 {
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
@@ -274,7 +271,7 @@ static void *thread_main(void *arg)
 		}
 		d->busy = true;
 		is_due = d->due_ns <= now_ns;
-		pthread_cond_signal(&cm->wake); /* another thread scans, or runs the next dialer */
+		pthread_cond_signal(&cm->wake);
 		pthread_mutex_unlock(&cm->lock);
 		if (is_due)
 			done = connect_all(d);

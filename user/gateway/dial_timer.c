@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A binary heap of dialers by due time. Call tree: sl_dial_timer_scan -> sl_dial_timer_update ->
- * set_time.
- *
- * A function that changes a due time sets it here, under the lock. Workers change links without a
- * signal. Therefore a periodic scan reads the state of each link, which is one load. It updates
- * dialers whose links have changed, and those with needs_scan.
+ * A binary heap of dialers by due time. A function that changes a due time sets it here, under the
+ * lock. Workers change links without a signal, so a periodic scan reads the state of each link. It
+ * updates dialers whose links have changed, and those with needs_scan.
  */
 #include "gateway/dial_impl.h"
 
@@ -49,7 +46,7 @@ static void sift_down(struct sl_conn_mgr *cm, struct dial_timer due, uint32_t at
 	place_at(cm, due, at);
 }
 
-/* Puts an entry at index `at`, which is overwritten, or behind the last one. */
+/* The entry at index `at` is overwritten. */
 static void sift(struct sl_conn_mgr *cm, struct dial_timer due, uint32_t at)
 {
 	if (at && is_earlier(&due, &cm->timers[(at - 1) / 2]))
@@ -132,8 +129,8 @@ void sl_dial_timer_set(struct sl_dialer *d)
 }
 
 /*
- * Logs when all links of a backend become unready, and repeats that once a minute. Agents of the
- * gateway log the repetitions themselves, with the cause.
+ * Logs when all links of a backend become unready, and once a minute. Agents of the gateway log
+ * repetitions themselves.
  */
 static void log_readiness(struct sl_dialer *d, uint64_t now_ns)
 {
@@ -175,7 +172,7 @@ struct sl_dialer *sl_dial_timer_pop(struct sl_conn_mgr *cm, uint64_t now_ns)
 	while (sl_dial_timer_next_ns(cm) <= now_ns) {
 		struct sl_dialer *d = cm->timers[0].d;
 
-		/* A peer that was silent at the last scan may have answered since. */
+		/* A silent peer may have answered since the last scan. */
 		sl_dial_timer_update(d, now_ns);
 		if (d->heap_pos == 1 && cm->timers[0].at_ns <= now_ns) {
 			sl_dial_timer_cancel(d);

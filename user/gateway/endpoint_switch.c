@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Call trees: sl_promotion_update -> run_promo_round -> start_switch; sl_ep_switch_try; _note. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +7,7 @@
 #include "gateway/dial_impl.h"
 
 enum {
-	RETRY_MIN_MS = 1000, /* between attempts to reach another endpoint */
+	RETRY_MIN_MS = 1000, /* between attempts */
 	RETRY_MAX_MS = 30000,
 	SWITCH_MS = 30000, /* time-out of a switch */
 };
@@ -52,7 +51,7 @@ uint64_t sl_ep_switch_due_ns(const struct sl_dialer *d, unsigned worker)
 	return due && sl_backend_ref_state(wl->backend) == SL_BACKEND_UP ? wl->next_ns : UINT64_MAX;
 }
 
-/* Schedules another attempt. Under the lock. */
+/* Under the lock. */
 static void retry_later(struct sl_dialer *d, struct worker_link *wl, uint64_t now_ns)
 {
 	wl->offered = false;
@@ -75,7 +74,6 @@ static bool is_same_peer(struct sl_dialer *d, struct worker_link *wl, unsigned w
 	return false;
 }
 
-/* Failed attempts are not logged. */
 void sl_ep_switch_try(struct sl_dialer *d, struct sl_worker *w)
 {
 	struct sl_err err = SL_ERR(160);
@@ -137,8 +135,6 @@ void sl_ep_switch_note(struct sl_dialer *d, uint64_t now_ns)
 		}
 	}
 }
-
-/* --- promotion --- */
 
 static enum promo_state state_of(const struct worker_link *wl)
 {

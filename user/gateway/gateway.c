@@ -16,9 +16,9 @@
 #include "net/handover.h"
 #include "xio/probe.h"
 
-/* 2048 bytes hold an MTU of 1500, and twice as many small segments fit into the same memory. */
+/* 2048 bytes hold an MTU of 1500, and save memory. */
 enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
-enum { POOL_NAMES_LEN = 48 }; /* reserved in a status line behind the names */
+enum { POOL_NAMES_LEN = 48 }; /* reserved in a status line */
 #define OPEN_WAIT_NS (2 * SL_NS_PER_SEC)
 #define GONE_WAIT_NS (30 * SL_NS_PER_SEC)
 
@@ -27,8 +27,6 @@ static int fail_errno(struct sl_err *err, int rc, const char *what)
 	sl_err_set(err, "%s: %s", what, strerror(rc < 0 ? -rc : rc));
 	return rc < 0 ? rc : -rc;
 }
-
-/* --- interfaces and queues --- */
 
 static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 {
@@ -65,7 +63,7 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 	return 0;
 }
 
-/* A frame must hold a packet of the largest MTU, the Ethernet header and the kernel's headroom. */
+/* A frame must hold the largest MTU, the Ethernet header and the kernel's headroom. */
 static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 {
 	uint32_t need = 0;
@@ -118,7 +116,7 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 	return rc;
 }
 
-/* Assigns queues to workers in turn; queue q of each interface has the same worker. */
+/* Queue q of each interface has the same worker. */
 static int open_ports(struct sl_gateway *g, struct sl_err *err)
 {
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
@@ -151,8 +149,6 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 	}
 	return 0;
 }
-
-/* --- start and stop --- */
 
 static int create_workers(struct sl_gateway *g, struct sl_err *err)
 {
@@ -254,7 +250,7 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	g->cfg = g->first.cfg = cfg;
 	g->host.fd = -1;
 	g->generation = &g->first;
-	/* Maps cannot grow, so they have room for the pools of any later configuration. */
+	/* Maps cannot grow, so they have room for any later configuration. */
 	g->service_max = SL_MAX_SERVICES;
 	g->start_ns = sl_now_ns();
 	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
@@ -323,7 +319,6 @@ bool sl_gateway_drain(struct sl_gateway *g)
 	return done;
 }
 
-/* Returns true if any worker is connected to a backend of the pool. */
 static bool is_served(const struct sl_gateway *g, uint32_t pool)
 {
 	bool up = false;
@@ -357,7 +352,6 @@ bool sl_gateway_is_open(const struct sl_gateway *g)
 	return !g->opening;
 }
 
-/* Lists as many pool names as the buffer has room for. */
 void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len)
 {
 	struct sl_strbuf b;

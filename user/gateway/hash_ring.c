@@ -2,9 +2,8 @@
 /*
  * Selects the workers for which a dialer dials. Each pool of a generation has a ring of its dialers,
  * of which a worker uses a part (subset.h). During a reload a dialer is on two rings: of the
- * generation in force and of the next. A worker uses it if either ring says so. Thus new backends
- * are connected before the switch, and old ones are released after it. An unused link is released
- * once the worker has enough others; its requests finish first.
+ * generation in force and of the next. A worker uses it if either ring says so. An unused link is
+ * released once the worker has enough others; its requests finish first.
  *
  *   sl_hash_ring_enter (PREPARE) -> sl_hash_rings_switch (SWITCH) -> sl_hash_rings_update, periodic
  */
@@ -22,11 +21,9 @@ struct sl_hash_ring {
 	char *pool_name;
 	uint32_t generation, cnt;
 	bool in_force;
-	struct sl_dialer **at;   /* [cnt]; an entry is NULL if its dialer could not be created */
+	struct sl_dialer **at;   /* [cnt]; NULL: could not be created */
 	struct sl_subset used[]; /* [worker_cnt] */
 };
-
-/* --- use --- */
 
 static bool is_used(const struct sl_conn_mgr *cm, const struct ring_pos *s, unsigned worker)
 {
@@ -57,8 +54,6 @@ static void update_all_used(const struct sl_hash_ring *r)
 			update_used(r->at[i]);
 	}
 }
-
-/* --- generations --- */
 
 static void free_ring(struct sl_hash_ring *r)
 {
@@ -163,7 +158,7 @@ bool sl_hash_rings_ready(struct sl_conn_mgr *cm)
 	return ready;
 }
 
-/* Agents of the gateway start at the same time, so a failed attempt to reach one does not count. */
+/* Agents of the gateway start at the same time, so failed attempts do not count. */
 static bool is_tried(const struct sl_dialer *d, unsigned worker)
 {
 	enum sl_backend_state link = sl_backend_ref_state(d->workers[worker].backend);
@@ -233,15 +228,13 @@ void sl_hash_rings_end(struct sl_conn_mgr *cm)
 		free_ring(sl_container_of(at, struct sl_hash_ring, node));
 }
 
-/* --- updates --- */
-
 static bool is_up(const struct sl_dialer *d, unsigned worker)
 {
 	return sl_backend_ref_state(d->workers[worker].backend) == SL_BACKEND_UP &&
 	       !d->workers[worker].released;
 }
 
-/* Returns true if the link is connected, ready or not. */
+/* Connected, ready or not. */
 static bool has_link(const struct sl_dialer *d, unsigned worker)
 {
 	return (is_up(d, worker) ||
@@ -249,7 +242,6 @@ static bool has_link(const struct sl_dialer *d, unsigned worker)
 	       !d->workers[worker].released;
 }
 
-/* Returns true if any worker is connected to the backend. */
 static bool is_up_anywhere(const struct sl_dialer *d)
 {
 	bool up_anywhere = false;
@@ -270,7 +262,7 @@ static bool release_link(struct sl_dialer *d, struct sl_worker *w)
 	return true;
 }
 
-/* Releases links that the worker does not use. Returns false if some are left. */
+/* Returns false if some are left. */
 static bool release_unused(struct sl_conn_mgr *cm, const struct sl_hash_ring *r, unsigned worker)
 {
 	for (uint32_t i = 0; i < r->cnt; i++) {
@@ -283,7 +275,7 @@ static bool release_unused(struct sl_conn_mgr *cm, const struct sl_hash_ring *r,
 	return true;
 }
 
-/* Updates the part of a worker. Returns when it must be called without a change of links. */
+/* Returns when to call again without a change of links. */
 static uint64_t update_subset(struct sl_conn_mgr *cm, struct sl_hash_ring *r, unsigned worker,
 			      const bool *up_anywhere, uint64_t now_ns)
 {
@@ -321,7 +313,7 @@ void sl_hash_rings_update(struct sl_conn_mgr *cm, uint64_t now_ns)
 		bool up_anywhere[SL_CFG_MAX_BACKENDS];
 
 		if (!r->in_force || r->used[0].own == r->cnt)
-			continue; /* all are used */
+			continue;
 		for (uint32_t i = 0; i < r->cnt; i++)
 			up_anywhere[i] = is_up_anywhere(r->at[i]);
 		for (unsigned w = 0; w < cm->worker_cnt; w++) {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations that the files of user/gateway share. */
 #ifndef SL_GATEWAY_INTERNAL_H
 #define SL_GATEWAY_INTERNAL_H
 
@@ -18,10 +17,10 @@ struct sl_handover_hub;
 struct sl_cfg_gen {
 	struct sl_cfg_gen *older;
 	const struct sl_config *cfg;
-	struct sl_config *own; /* cfg, to be freed; NULL for the one passed to sl_gateway_open() */
-	struct sl_worker_cfg *wcfgs[SL_MAX_WORKERS]; /* the part of each worker */
-	uint32_t slots[SL_MAX_SERVICES];             /* index in the maps, by pool */
-	uint32_t number;                             /* counts up */
+	struct sl_config *own; /* cfg, to be freed; NULL: passed to sl_gateway_open() */
+	struct sl_worker_cfg *wcfgs[SL_MAX_WORKERS];
+	uint32_t slots[SL_MAX_SERVICES]; /* index in the maps, by pool */
+	uint32_t number;
 };
 
 enum sl_reload_state { SL_RELOAD_NONE, SL_RELOAD_PREPARE, SL_RELOAD_SWITCH };
@@ -30,7 +29,7 @@ struct sl_gateway {
 	const struct sl_config *cfg; /* generation->cfg */
 	struct sl_cfg_gen first, *generation, *next;
 	enum sl_reload_state reload;
-	uint64_t dial_until_ns; /* a reload waits until then for new backends */
+	uint64_t dial_until_ns; /* a reload waits until then */
 	uint32_t service_max;
 	uint64_t start_ns;
 	uint32_t frame_size;
@@ -41,52 +40,51 @@ struct sl_gateway {
 	struct sl_tls_threads *tls_threads;
 	struct sl_handover_hub *hub; /* NULL with one worker */
 	struct sl_conn_mgr *conn_mgr;
-	struct sl_host_addrs host;         /* addresses behind "*", and MACs of interfaces */
-	struct sl_net_listener *listening; /* in force: their packets are redirected */
+	struct sl_host_addrs host;         /* addresses behind "*", and MACs */
+	struct sl_net_listener *listening; /* in force: packets are redirected */
 	uint32_t listening_cnt;
-	struct sl_net_listener *opening; /* not in force before backends were dialled, or NULL */
+	struct sl_net_listener *opening; /* not in force before backends were dialled */
 	uint32_t opening_cnt;
 	uint64_t open_until_ns;                         /* in force then in any case */
 	struct sl_net_listener stale[SL_MAX_LISTENERS]; /* removed; redirected until trim_ns */
 	uint32_t stale_cnt;
 	uint64_t trim_ns;
-	uint64_t gone_ns; /* since when no interface exists; 0: one does */
+	uint64_t gone_ns; /* no interface exists since; 0: one does */
 	bool draining;
 	struct sl_gateway_info info;
 };
 
 int sl_snapshot_init(struct sl_gateway *g);
 void sl_snapshot_fini(struct sl_gateway *g);
-/* Allocates room for the backends of a configuration. Returns 0, or -ENOMEM without a change. */
+/* Makes room for the backends. Returns 0, or -ENOMEM without a change. */
 int sl_snapshot_resize(struct sl_gateway *g, const struct sl_config *cfg);
 
 /* listeners.c */
-/* Returns the list of addresses that a configuration serves; the caller frees it. NULL: errno. */
+/* Returns the addresses that a configuration serves, for the caller to free. NULL: errno. */
 struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t *cnt);
 /*
- * Redirects packets to the addresses of the list, which the workers must know already. Addresses
- * that are no longer listed stay redirected for their connections until sl_listeners_trim(). Takes
- * ownership of the list. Returns 0 or -errno.
+ * Redirects packets to the addresses of the list, which the workers must know already. Removed
+ * addresses stay redirected until sl_listeners_trim(). Takes ownership of the list. Returns 0 or
+ * -errno.
  */
 int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint32_t cnt);
 /* Leaves packets to removed addresses to the kernel. */
 void sl_listeners_trim(struct sl_gateway *g);
-/* Follows addresses and MACs of the host that were added, removed or changed. Control thread. */
+/* Follows changed addresses and MACs of the host. */
 void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns);
 /* Applies `opening` once all pools were dialled, or after a time-out. */
 void sl_listeners_open(struct sl_gateway *g);
 
-/* acl.c: applies the VLANs and prefixes of a configuration. Returns 0 or -errno. */
+/* acl.c: applies VLANs and prefixes. Returns 0 or -errno. */
 int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg);
 
 /* reload.c */
-/* Fills the first generation from the tables that the workers already have. */
+/* Fills the first generation from the tables that the workers have. */
 void sl_cfg_gen_open(struct sl_gateway *g);
-/* Returns the number of backends in a configuration. */
 uint32_t sl_cfg_gen_backends(const struct sl_config *cfg);
-/* Starts to dial the backends of the first generation. Returns 0, or -1 and errno. */
+/* Dials the backends of the first generation. Returns 0, or -1 and errno. */
 int sl_cfg_gen_start(struct sl_gateway *g);
-/* Frees all generations. Workers and dialers must have ended. */
+/* Workers and dialers must have ended. */
 void sl_cfg_gens_free(struct sl_gateway *g);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the listeners of the configuration to the entries of the map sl_listeners. */
 #include "gateway/internal.h"
 
 #include <arpa/inet.h>
@@ -12,7 +11,7 @@
 #include "base/log.h"
 #include "gateway/dial.h"
 
-/* Returns the map index of the pool whose overload refuses connections: the only pool, if one. */
+/* Returns the map index of the only pool, whose overload refuses connections. */
 static uint16_t shed_service(const struct sl_cfg_gen *ed)
 {
 	const struct sl_config *cfg = ed->cfg;
@@ -99,7 +98,7 @@ struct entries {
 	uint16_t shed_service;
 };
 
-/* Adds an entry, or one per address of the host for a listener on any address. */
+/* Adds one entry per address of the host for a listener on any address. */
 static void add_listener(const struct sl_gateway *g, struct entries *e,
 			 const struct sl_net_listener *l)
 {
@@ -132,7 +131,7 @@ static int compare_entries(const void *a, const void *b)
 
 /*
  * Returns all entries, sorted, each key once; the caller frees them. An exact address wins against
- * "*", and a listener in force against one that only has old connections. NULL: out of memory.
+ * "*", and a listener in force against one with only old connections. NULL: out of memory.
  */
 static struct sl_xdp_listener *list_entries(const struct sl_gateway *g, uint32_t *cnt)
 {
@@ -204,7 +203,7 @@ void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
 					: strerror(-rc));
 }
 
-/* Earlier clients would get an error because no backend is connected. */
+/* Earlier clients would get an error. */
 void sl_listeners_open(struct sl_gateway *g)
 {
 	struct sl_net_listener *list = g->opening;
@@ -222,7 +221,6 @@ int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint3
 {
 	uint32_t kept = 0;
 
-	/* Moves listeners that are no longer listed to `stale`. */
 	for (uint32_t k = 0; k < g->stale_cnt; k++) {
 		if (!is_listed(list, cnt, &g->stale[k]))
 			g->stale[kept++] = g->stale[k];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes silent peers of virtual connections, outside the data path. A restarted backend is thus
- * reconnected at once, and a backend that computes in its I/O thread is not considered dead.
+ * Probes silent peers of virtual connections, outside the data path. A backend that computes in its I/O
+ * thread is not considered dead.
  *
  *   silent --PROBE_AFTER_NS--> probe --+-- peer knows the connection: keep waiting
  *                                      +-- peer has forgotten it: end the link at once

@@ -11,8 +11,8 @@
  *   demotion     if `max` is reached and a link waits: of the link that was busy longest ago, if
  *                that is at least PROMO_IDLE_NS ago
  *
- * Idle links stay promoted while no other link waits. A promoted link counts until its demotion is
- * complete. Only links whose bootstrap endpoint was unreachable at their start can exceed `max`.
+ * A promoted link counts until its demotion is complete. Only links whose bootstrap endpoint was
+ * unreachable at their start can exceed `max`.
  *
  *   promo_candidate_note() and promo_round_count() for each link -> promo_round_add() for each link
  *       -> promo_round_end() -> promote, demote
@@ -31,37 +31,33 @@ enum {
 #define PROMO_WINDOW_NS UINT64_C(100000000)
 #define PROMO_IDLE_NS   UINT64_C(1000000000)
 
-/* Load of a link. */
 struct promo_candidate {
 	struct sl_rpc_traffic from;      /* counters at the start of the window */
-	uint64_t window_ns;              /* start of the window */
-	uint64_t busy_since_ns, busy_ns; /* first and last time at which it was busy */
+	uint64_t window_ns;              /* start */
+	uint64_t busy_since_ns, busy_ns; /* first and last time */
 	bool busy, refused;              /* refused: busy while `max` was reached */
 };
 
 /* On the bootstrap endpoint; promoted or switching; switching back. */
 enum promo_state { PROMO_BOOTSTRAP, PROMO_PROMOTED, PROMO_DEMOTING };
 
-/* One round over the links of a worker. */
 struct promo_round {
-	unsigned max, taken, leaving;    /* leaving: those of `taken` that switch back */
-	unsigned refused;                /* links that found the limit reached, each counted once */
+	unsigned max, taken, leaving;    /* leaving: switching back */
+	unsigned refused;                /* links at the limit, each counted once */
 	struct promo_candidate *promote; /* result, or NULL */
 	struct promo_candidate *demote;  /* result, or NULL */
 };
 
-/* Starts the measurement of a new link. */
 void promo_candidate_begin(struct promo_candidate *c, const struct sl_rpc_traffic *t,
 			   uint64_t now_ns);
-/* Updates a link from its counters. */
 void promo_candidate_note(struct promo_candidate *c, const struct sl_rpc_traffic *t,
 			  uint64_t now_ns);
-/* Counts a link. All links must be counted before the first promo_round_add(). */
+/* All links must be counted before the first promo_round_add(). */
 void promo_round_count(struct promo_round *a, enum promo_state state);
-/* Considers a link. may_move: it is not switching, and no attempt failed recently. */
+/* may_move: the link is not switching, and no attempt failed recently. */
 void promo_round_add(struct promo_round *a, struct promo_candidate *c, enum promo_state state,
 		     bool may_move, uint64_t now_ns);
-/* Finishes the round; sets promote or demote, at most one of them. */
+/* Sets promote or demote, at most one of them. */
 void promo_round_end(struct promo_round *a);
 
 #endif

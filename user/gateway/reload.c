@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reload: sl_gateway_reload() begins it, sl_gateway_step() continues it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +11,9 @@
 
 enum {
 	DIAL_WAIT_MS = 1500,    /* longest wait for new backends */
-	GENERATIONS_MAX = 1024, /* old ones are kept by streams that do not end */
-	LINGER_MS = 2000,       /* for replies in send buffers, and for connections that close */
+	GENERATIONS_MAX = 1024, /* streams that do not end keep old ones */
+	LINGER_MS = 2000,       /* for replies in send buffers and closing connections */
 };
-
-/* --- generations --- */
 
 void sl_cfg_gen_open(struct sl_gateway *g)
 {
@@ -35,7 +32,7 @@ uint32_t sl_cfg_gen_backends(const struct sl_config *cfg)
 	return n;
 }
 
-/* Returns the dialer of a backend, a new one if necessary. NULL: errno. */
+/* NULL: errno. */
 static struct sl_dialer *dial_backend(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p,
 				      uint32_t b)
 {
@@ -64,7 +61,6 @@ static struct sl_dialer *dial_backend(struct sl_gateway *g, struct sl_cfg_gen *e
 	return d;
 }
 
-/* Returns 0 or a positive errno. */
 static int dial_pool(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p)
 {
 	struct sl_dialer *dialers[SL_CFG_MAX_BACKENDS];
@@ -120,8 +116,6 @@ void sl_cfg_gens_free(struct sl_gateway *g)
 		free_generation(g, e);
 	}
 }
-
-/* --- slots in the maps --- */
 
 enum slot_use { SLOT_FREE, SLOT_LEAVING /* free once all workers are prepared */, SLOT_TAKEN };
 
@@ -202,8 +196,6 @@ static void clear_slots(struct sl_gateway *g, const struct sl_cfg_gen *e)
 	}
 }
 
-/* --- the steps --- */
-
 static void send_all(struct sl_gateway *g, enum sl_worker_verb verb, const struct sl_cfg_gen *e)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++)
@@ -221,7 +213,6 @@ static bool all_reached(const struct sl_gateway *g, const struct sl_cfg_gen *e,
 	return true;
 }
 
-/* Frees stopped dialers, removed pools and drained generations. */
 static void reap_generations(struct sl_gateway *g)
 {
 	struct sl_cfg_gen **at = &g->generation->older;
@@ -316,7 +307,7 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 	return 0;
 }
 
-/* Puts the next generation in force for status and metrics; workers follow between bursts. */
+/* For status and metrics; workers follow between bursts. */
 static bool switch_generations(struct sl_gateway *g)
 {
 	struct sl_cfg_gen *e = g->next;

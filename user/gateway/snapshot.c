@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots of workers, interfaces and backends for the control thread. Workers go on counting
- * meanwhile. Each counter is one aligned word with one writer, so each value is exact, but the
- * values are not of the same moment.
+ * Snapshots for the control thread while workers count. Each counter is one aligned word with one
+ * writer: each value is exact, but not of the same moment.
  */
 #include "gateway/internal.h"
 

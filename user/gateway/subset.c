@@ -9,8 +9,6 @@
 
 enum { FEW = 2, FEW_OF = 8 };
 
-/* --- the ring --- */
-
 struct subset_member {
 	uint64_t hash;
 	const char *name;
@@ -60,8 +58,6 @@ uint32_t sl_subset_size(uint32_t wanted, uint32_t cnt, uint32_t worker_cnt)
 	return wanted && size < cnt ? size : cnt;
 }
 
-/* --- borrowing --- */
-
 static uint32_t few_of(const struct sl_subset *s)
 {
 	uint32_t few = s->own / FEW_OF > FEW ? s->own / FEW_OF : FEW;
@@ -105,7 +101,7 @@ void sl_subset_look(struct sl_subset *s, const uint8_t *states, uint32_t cnt, ui
 
 	if (up_of(states, s->own) >= few) {
 		s->enough_ns = s->enough_ns ? s->enough_ns : now_ns;
-		s->grow_ns = 0; /* borrow without delay if that ends */
+		s->grow_ns = 0;
 		if (now_ns - s->enough_ns >= SL_SUBSET_BACK_NS)
 			s->width = s->own;
 		return;

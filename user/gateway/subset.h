@@ -9,7 +9,7 @@
  *   worker 1     >        [own.......]--
  *
  * The number of workers of two backends differs by at most one. Adding or removing a backend moves
- * each position by at most one, so few connections change.
+ * each position by at most one.
  *
  *   borrow   if fewer than two, or than an eighth of its own, are connected: as many as are missing,
  *            of backends that are connected to another worker
@@ -21,38 +21,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SL_SUBSET_START_NS UINT64_C(1500000000) /* time for its own to connect after the start */
-#define SL_SUBSET_TRY_NS   UINT64_C(300000000)  /* time for borrowed ones to connect */
+#define SL_SUBSET_START_NS UINT64_C(1500000000) /* to connect after the start */
+#define SL_SUBSET_TRY_NS   UINT64_C(300000000)  /* for borrowed ones to connect */
 #define SL_SUBSET_BACK_NS  UINT64_C(5000000000)
 
 /* Fills order with the indices of names in ring order. Returns 0 or -ENOMEM. */
 int sl_subset_order(const char *const *names, uint32_t cnt, uint16_t *order);
-/* Returns `own`: wanted, or more if some backend would otherwise have no worker. 0: all. */
+/* Returns `own`: wanted, or more if a backend would have no worker. 0: all. */
 uint32_t sl_subset_size(uint32_t wanted, uint32_t cnt, uint32_t worker_cnt);
-/* Returns the ring position at which a worker begins. */
 static inline uint32_t sl_subset_start(uint32_t worker, uint32_t worker_cnt, uint32_t cnt)
 {
 	return (uint32_t)((uint64_t)worker * cnt / worker_cnt);
 }
 
-/* The part of one worker: positions 0 to width - 1, counted from its begin. */
+/* Positions 0 to width - 1, counted from the begin of the worker. */
 struct sl_subset {
 	uint32_t own, width;
 	uint64_t grow_ns;   /* borrows nothing before */
-	uint64_t enough_ns; /* since when enough of its own are connected; 0: too few are */
+	uint64_t enough_ns; /* enough of its own are connected since; 0: too few are */
 };
 
-/* A backend seen by one worker: not connected, connected to other workers only, connected. */
+/* Not connected, connected to other workers only, connected. */
 enum sl_subset_state { SL_SUBSET_NONE, SL_SUBSET_OTHERS, SL_SUBSET_UP };
 
-/* Starts with a new ring. before is the part of the worker on the previous ring, or NULL. */
+/* Starts with a new ring. before is the worker's part of the previous ring, or NULL. */
 void sl_subset_begin(struct sl_subset *s, uint32_t own, uint32_t cnt,
 		     const struct sl_subset *before, uint64_t now_ns);
 /* Updates width from the states of all cnt backends, counted from the begin of the worker. */
 void sl_subset_look(struct sl_subset *s, const uint8_t *states, uint32_t cnt, uint64_t now_ns);
 /* Returns true if enough used backends are connected to release the others. */
 bool sl_subset_enough(const struct sl_subset *s, const uint8_t *states);
-/* Returns when an update is needed without a change of states, or UINT64_MAX. */
+/* Returns when to update without a change of states, or UINT64_MAX. */
 uint64_t sl_subset_due_ns(const struct sl_subset *s, uint64_t now_ns);
 
 #endif

@@ -22,7 +22,7 @@
 
 enum { RING_LEN = 4096, NEW_EACH = 8, WAKE_DELAY_NS = 500000 };
 
-/* Priorities of handshakes, highest first. */
+/* Highest first. */
 enum hs_rank { UNDER_WAY, WITH_TICKET, OF_FEW, NEW, RANK_CNT };
 
 struct tls_thread {
@@ -40,7 +40,7 @@ struct tls_thread {
 	uint64_t unsignaled_ns[SL_MAX_WORKERS]; /* first result without a wake-up; 0: none */
 };
 
-/* The state of one submitting worker. */
+/* One submitting worker. */
 struct tls_queue {
 	struct sl_tls_threads *all;
 	unsigned worker, next; /* thread for the next handshake */
@@ -60,15 +60,12 @@ static bool put_hs(struct sl_ring *r, struct sl_tls_hs *hs)
 	return sl_ring_put(r, (uint64_t)(uintptr_t)hs);
 }
 
-/* Returns NULL if the ring is empty. */
 static struct sl_tls_hs *get_hs(struct sl_ring *r)
 {
 	uint64_t v;
 
 	return sl_ring_get(r, &v) ? (struct sl_tls_hs *)(uintptr_t)v : NULL;
 }
-
-/* --- the worker's side --- */
 
 static bool submit_hs(void *arg, struct sl_tls_hs *hs)
 {
@@ -116,8 +113,6 @@ void sl_tls_threads_join(struct sl_tls_threads *h, unsigned worker, struct sl_tl
 	cfg->arg = &h->queues[worker];
 }
 
-/* --- the thread --- */
-
 static enum hs_rank rank_of(struct sl_tls_hs *hs)
 {
 	uint8_t name[16];
@@ -139,7 +134,7 @@ static bool run_next(struct tls_thread *t)
 
 	for (unsigned i = 0; i < t->all->worker_cnt; i++) {
 		while ((hs = get_hs(t->in[i]))) {
-			hs->worker = (uint8_t)i; /* results return to this worker */
+			hs->worker = (uint8_t)i;
 			sl_list_add_tail(&t->todo[rank_of(hs)], &hs->link);
 		}
 	}
@@ -180,8 +175,8 @@ static bool has_work(const struct tls_thread *t)
 }
 
 /*
- * Wakes workers that have results. A worker on the same processor preempts this thread, so while
- * more handshakes wait, wake-ups are delayed by up to WAKE_DELAY_NS.
+ * Wakes workers that have results. A worker on the same processor preempts this thread, so wake-ups
+ * are delayed by up to WAKE_DELAY_NS while handshakes wait.
  */
 static void wake_workers(struct tls_thread *t, bool more)
 {
@@ -206,7 +201,6 @@ static uint64_t thread_cpu_ns(void)
 	return (uint64_t)ts.tv_sec * SL_NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Selects SCHED_OTHER with credit, SCHED_IDLE without. */
 static void set_sched_class(struct tls_thread *t, bool has_credit)
 {
 	const struct sched_param none = {0};
@@ -220,7 +214,7 @@ static void set_sched_class(struct tls_thread *t, bool has_credit)
 			     errno);
 }
 
-/* Sets nice, and checks RLIMIT_NICE, which is needed to leave SCHED_IDLE again. */
+/* Also checks RLIMIT_NICE, which is needed to leave SCHED_IDLE. */
 static void lower_priority(struct tls_thread *t, const char *name)
 {
 	struct rlimit nice = {0};
@@ -272,8 +266,6 @@ static void *thread_main(void *arg)
 	wake_workers(t, false);
 	return NULL;
 }
-
-/* --- starting and stopping --- */
 
 static unsigned threads_needed(const struct sl_config *cfg, bool *any)
 {
