@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 
-enum { COMPARED_MAX = 16 }; /* quotas compared */
+enum { COMPARED_MAX = 16 }; /* quotas compared for the heaviest */
 
 static const char *const limit_names[] = {
 #define X(name, metric) metric,
@@ -108,7 +108,7 @@ static void quota_init(struct sl_addr_quota *a)
 	sl_list_init(&a->idle);
 }
 
-/* One key of all workers: a backend counts an address's requests from all of them. */
+/* All workers use one key: a backend counts an address's requests from all of them. */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static uint8_t process_key[16];
 static int key_err;

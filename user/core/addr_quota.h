@@ -25,7 +25,7 @@
 
 /* Resources by which quotas are ranked (evict.c). */
 enum sl_quota_resource { SL_RANK_EXCHANGES, SL_RANK_FRAMES, SL_RANK_CNT };
-enum { SL_RANK_CLASSES = 32, SL_RANK_FLOOR = 16 }; /* smallest rank */
+enum { SL_RANK_CLASSES = 32, SL_RANK_FLOOR = 16 }; /* smaller users are not ranked */
 
 struct sl_addr_quota {
 	uint64_t hash;        /* of the address; 0: unproven addresses */

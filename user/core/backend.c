@@ -260,14 +260,14 @@ static void on_moved(void *app, void *backend, bool gone_on)
 }
 
 #ifdef SL_DEBUG
-/* Debug builds only. */
+/* Debug builds: checks that frames stay until the RPC has returned them. */
 static void on_watch(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt)
 {
 	static const int steps[] = {[SL_RPC_LENT] = 1, [SL_RPC_READ] = 0, [SL_RPC_RETURNED] = -1};
 	struct sl_core *c = app;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (!spans[i].len) /* may point behind its frame */
+		if (!spans[i].len) /* an empty span may point behind its frame */
 			continue;
 		sl_frame_check_lent(c->net->umem, spans[i].ptr, steps[what]);
 	}

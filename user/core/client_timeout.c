@@ -4,7 +4,7 @@
 #include "base/min.h"
 #include "core/client.h"
 
-enum { TIMER_GRAIN_MS = 250 }; /* between two checks */
+enum { TIMER_GRAIN_MS = 250 }; /* shortest time between two checks */
 
 static uint64_t phase_limit_ns(const struct sl_client *cl)
 {
@@ -19,7 +19,7 @@ static uint64_t phase_limit_ns(const struct sl_client *cl)
 	}
 }
 
-/* Rounded down. */
+/* In whole milliseconds, rounded down. */
 uint64_t sl_client_waited_ms(const struct sl_client *cl)
 {
 	int32_t ms = (int32_t)((uint32_t)(cl->core->now_ns / SL_NS_PER_MS) - cl->phase_ms);

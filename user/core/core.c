@@ -141,7 +141,7 @@ static int create_memory(struct sl_core *c)
 	return c->spans && c->meta_buf && c->rule_buf && c->unread ? 0 : -ENOMEM;
 }
 
-/* Slots are in the order of the file. */
+/* Pools have slots in the order of the file. */
 static int first_wcfg(struct sl_core *c)
 {
 	uint32_t slots[SL_MAX_SERVICES];

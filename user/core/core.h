@@ -112,9 +112,9 @@ struct sl_core {
 	struct sl_core_stats stats;
 	uint32_t hand;                /* index in clients of the last eviction (evict.c) */
 	struct sl_list min_rate_list; /* min_rate.c */
-	uint32_t trusted;             /* streams with a large window (stream.c) */
-	uint32_t keeping;             /* streams that keep what was sent */
-	struct sl_list stalled;       /* backends, by stalled_node (stream.c) */
+	uint32_t trusted;       /* streams that may send before a backend has answered (stream.c) */
+	uint32_t keeping;       /* streams that keep what was sent */
+	struct sl_list stalled; /* backends, by stalled_node (stream.c) */
 	struct sl_list paused_bodies; /* by item.link (backpressure.c) */
 	uint64_t paused_ns;           /* last one resumed, or first paused */
 	struct sl_list ready;         /* exchanges to notify fronts of, by item.link */

@@ -7,7 +7,7 @@
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
-enum { SHED_REPLY_NS = 1000000 }; /* reply to its client, about */
+enum { SHED_REPLY_NS = 1000000 }; /* about the time that a reply takes to its client */
 
 static struct sl_exchange *exchange_of(struct sl_batch_item *item)
 {
@@ -24,7 +24,9 @@ static uint64_t budget_us(const struct sl_exchange *x, uint64_t now_ns)
 	return left ? left : 1; /* 0: no deadline */
 }
 
-/* Returns the number of spans, from the core's scratch; 0: no room. */
+/*
+ * Fills in one item of a batch. Returns the number of spans, from the core's scratch; 0: no room.
+ */
 static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rpc_item *it,
 			  uint32_t used)
 {

@@ -46,7 +46,7 @@ unsigned sl_events_take(struct sl_ring *ring, struct sl_event *out, unsigned max
 	return n;
 }
 
-/* Returns how much fits. */
+/* Copies what fits. Returns how much. */
 static size_t copy_text(char *to, size_t size, const void *text, size_t len)
 {
 	size_t n = len < size ? len : size - 1;

@@ -30,7 +30,7 @@ enum sl_addr_quota_limit {
 
 enum {
 	SL_TOP_REFUSED_CNT = 8,
-	SL_TOP_REFUSED_LINES = 8, /* log lines in SL_TOP_REFUSED_LINES_S */
+	SL_TOP_REFUSED_LINES = 8, /* log lines of all addresses in SL_TOP_REFUSED_LINES_S */
 	SL_TOP_REFUSED_LINES_S = 10,
 };
 
