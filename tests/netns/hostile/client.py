@@ -5,8 +5,8 @@ IPv6 from all of a /64. A client at another address connects and requests meanwh
 Latencies are compared in two ways. First: the median of the p99 of one-second windows during the attacks, over that of the
 windows before and after. Second: the p99 of all samples during the attacks, over that of all others. A kernel server
 beside the gateway is asked in the same windows, as a control for the host's load. Each ratio is divided by the control's
-slowdown, at most 2. A ratio over RATIO, if that is set, is a failure; status 3 if nothing else is wrong. NAMESPACE is the
-gateway's: its admin endpoint must answer, too.
+slowdown, at most 2. Ratios are printed, not asserted: `make bench-hostile` compares them. NAMESPACE is the gateway's: its
+admin endpoint must answer, too.
 """
 import multiprocessing
 import os
@@ -30,7 +30,6 @@ PLAIN_PORT, DATAGRAM_SERVICE = 9999, 1
 GROWTH_MIB = 64
 BUSIER_MOST = 2  # more than that the host is not excused
 SMALL, LARGE, HOST = range(3)
-ONLY_LATE = 3  # exit status: all were answered, and nothing else is wrong
 
 
 class Victim:
@@ -132,17 +131,13 @@ def all_ms(windows, size):
 
 
 def compare(calm, held):
-    """Says how much slower it was beside the attacks; what was too slow."""
-    wrong = []
+    """Prints how much slower it was beside the attacks."""
     for how, p99_ms in (("median of windows", median_ms), ("of all", all_ms)):
         busier = max(1, p99_ms(held, HOST) / p99_ms(calm, HOST))
         for size, what in ((SMALL, "small"), (LARGE, "1 MiB")):
             ratio = p99_ms(held, size) / p99_ms(calm, size) / min(busier, BUSIER_MOST)
             print(f"    hostile: {what}: p99 ({how}) {p99_ms(held, size):.1f} ms, undisturbed {p99_ms(calm, size):.1f} ms, "
                   f"the host {busier:.1f} times slower: {ratio:.1f} times")
-            if "RATIO" in os.environ and ratio > float(os.environ["RATIO"]):
-                wrong.append(f"{what}: p99 ({how}) is {ratio:.1f} times the undisturbed one")
-    return wrong
 
 
 def rss_mib(pid):
@@ -219,14 +214,14 @@ def main():
         wrong.append("no probe of the admin endpoint came back")
     if grown > GROWTH_MIB:
         wrong.append(f"the process grew by {grown:.0f} MiB")
-    late = compare(calm, held)
+    compare(calm, held)
     if seconds >= 5:
         wrong += [f"{type(a).__name__} was never told to calm down" for a in attacks if a.trips and not a.calmed.value]
     asked = sum(len(w[SMALL]) + len(w[LARGE]) for w in held)
     print(f"    hostile: {' '.join(type(a).__name__ for a in attacks)} over IPv{family}: {asked} requests beside it, "
           f"{len(victim.wrong)} not answered; the process grew by {grown:.0f} MiB")
-    print("\n".join((wrong + late)[:10]))
-    sys.exit(1 if wrong else ONLY_LATE if late else 0)
+    print("\n".join(wrong[:10]))
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

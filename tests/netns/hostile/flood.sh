@@ -97,8 +97,7 @@ EOF
 }
 turns IPv4 2 "$V4" "$V4" 10.99.0.77
 turns IPv6 2 "[$V6]" "$V6" fd99::77
-medians both "$D/turns" >"$D/ratio"
-check "more than half of the throughput stays" awk '{ print; exit !($(NF - 3) >= 0.5) }' "$D/ratio"
+medians both "$D/turns" # printed, not asserted: the ratio depends on other processes
 cookies=$(stat_sum tcp.syn_cookies_sent) taken=$(stat_sum tcp.syn_cookies_ok) rss_after=$(rss)
 echo "    $NAME: $cookies cookies sent, $taken came back;" \
 	"$rss_before KiB resident after the first flood, $rss_after after the last"

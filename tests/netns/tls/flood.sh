@@ -98,10 +98,9 @@ done
 # ratio COLUMN COLUMN: the median of their ratios, in percent
 ratio() { awk -v a="$1" -v b="$2" '{ printf "%d\n", 100 * $a / $b }' "$D/turns" | sort -n | sed -n 2p; }
 sed "s|^|    $NAME: rate and p99 in us, undisturbed, flooded: |" "$D/turns"
-# p99 is not asserted: other processes on the CPU affect it more than the flood.
+# Neither ratio is asserted, because other processes affect it; bench/tls measures them.
 throughput=$(ratio 3 1) slower=$(ratio 4 2)
 echo "    $NAME: of the undisturbed throughput $throughput %, of its p99 $slower %"
-check "throughput is at least 0.8 of the undisturbed" [ "$throughput" -ge 80 ]
 shed=$(metric 'sluice_tls_ends_total{worker="0",reason="shed"}')
 check "what is too much is shed, by name" [ "$shed" -gt 0 ]
 echo "    $NAME: the process grew by $(((most - at_first) / 1024)) MiB, $shed shed"

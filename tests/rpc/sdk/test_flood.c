@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forged datagrams, at the highest rate of their sender, to the UD queue pair of a backend. Its
- * other connections must go on. Their loss is compared with the same flood to another process on
- * the same processors. SL_RPC_BESIDE is the endpoint of those connections.
+ * other connections must go on. Round-trip times are printed beside those of the same flood to
+ * another process on the same processors. SL_RPC_BESIDE is the endpoint of those connections.
  */
 #define HARNESS_ENDPOINTS "ud"
 #include <glob.h>
@@ -18,7 +18,6 @@
 enum {
 	TURNS = 6,   /* the flood goes elsewhere, and here */
 	ASKED = 100, /* round trips meanwhile */
-	RATIO = 4,
 	FORGED_LEN = 256,
 };
 
@@ -235,7 +234,6 @@ TEST_EACH(a_flood_of_datagrams_leaves_other_connections_alone, endpoint_cnt())
 	ck_assert_uint_gt(shared->bad - bad, TURNS * UD_IFACE_RX / 2);
 	ck_assert_uint_eq(other.downs + flooded.downs, 0);
 	ck_assert_uint_eq(count_no_slots(), no_slots);
-	ck_assert_uint_le(here_ns, RATIO * elsewhere_ns);
 	gw_close(&other);
 	gw_close(&flooded);
 	backend_kill(by);
