@@ -36,7 +36,6 @@ static inline struct sl_mspan sl_mspan_of(void *ptr, size_t len)
 	return (struct sl_mspan){.ptr = ptr, .len = len};
 }
 
-/* Span of a string literal, without its NUL. */
 #define SL_SPAN_LIT(lit)                                                                           \
 	{                                                                                          \
 		.ptr = (const uint8_t *)("" lit), .len = sizeof(lit) - 1                           \
@@ -76,7 +75,7 @@ static inline bool sl_span_starts(struct sl_span s, struct sl_span prefix)
 	       (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-/* Returns the span without its first n bytes; empty if it is shorter. */
+/* Empty if s is shorter. */
 static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
 {
 	if (n > s.len)
@@ -84,7 +83,6 @@ static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
 	return s.ptr ? sl_span_of(s.ptr + n, s.len - n) : s;
 }
 
-/* Returns at most the first n bytes. */
 static inline struct sl_span sl_span_first(struct sl_span s, size_t n)
 {
 	return sl_span_of(s.ptr, n < s.len ? n : s.len);

@@ -26,7 +26,6 @@ _Noreturn void sl_check_failed(const char *cond, const char *file, int line);
 
 /* Counts and logs. Returns false; aborts with SL_DEBUG. */
 SL_COLD bool sl_check_broken(const char *cond, const char *file, int line);
-/* Returns how many SL_ENSURE conditions were false. */
 uint64_t sl_checks_broken(void);
 
 #define SL_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " size")

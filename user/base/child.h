@@ -6,9 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/*
- * Waits until the child has ended, despite signals. Returns false and errno if `pid` is no child.
- */
+/* Waits despite signals. Returns false and errno if `pid` is no child. */
 bool sl_child_wait(pid_t pid, int *status);
 
 #endif

@@ -11,8 +11,7 @@
 
 #define sl_likely(x)   __builtin_expect(!!(x), 1)
 #define sl_unlikely(x) __builtin_expect(!!(x), 0)
-/* Rarely called: laid out apart from the hot path. */
-#define SL_COLD __attribute__((cold))
+#define SL_COLD        __attribute__((cold))
 
 #define sl_prefetch(p) __builtin_prefetch((p), 0, 3)
 
@@ -22,13 +21,13 @@ unsigned sl_cpu_count(void);
 /* Returns the n-th CPU of the affinity mask, from 0, or -ERANGE. */
 int sl_cpu_nth(unsigned n);
 
-/* Pins the calling thread. Returns 0 or -errno. */
+/* Returns 0 or -errno. */
 int sl_cpu_pin(unsigned cpu);
 
-/* Starts a thread that blocks all signals. Returns 0 or -errno. */
+/* Starts a thread with all signals blocked. Returns 0 or -errno. */
 int sl_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
-/* Names the calling thread; cut at 15 bytes. */
+/* Cut at 15 bytes. */
 void sl_thread_name_set(const char *name);
 
 #endif

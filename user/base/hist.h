@@ -32,7 +32,6 @@ static inline uint32_t sl_hist_bucket_sub(uint64_t v, uint32_t sub)
 	return b > last ? last : (uint32_t)b;
 }
 
-/* Returns the smallest value of a bucket. */
 static inline uint64_t sl_hist_lower_sub(uint32_t bucket, uint32_t sub)
 {
 	uint32_t group = bucket >> sub;

@@ -67,12 +67,11 @@ static inline struct sl_list *sl_list_pop_head(struct sl_list *head)
 
 	if (node == head)
 		return NULL;
-	/* The analyzer takes it for a freed node. */
+	/* The analyzer takes it for freed. */
 	sl_list_del(node); /* NOLINT(clang-analyzer-unix.Malloc) */
 	return node;
 }
 
-/* Moves `from` to the end of `head`. */
 static inline void sl_list_splice_tail(struct sl_list *head, struct sl_list *from)
 {
 	if (sl_list_empty(from))

@@ -79,7 +79,7 @@ static size_t put_prefix(char *line, size_t cap, enum sl_log_level level)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-/* Returns true if the line was written, else counts it as lost. */
+/* Returns false for a lost line. */
 static bool write_line(const char *line, size_t len)
 {
 	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
@@ -161,7 +161,7 @@ bool sl_log_gate_open(struct sl_log_gate *gate, uint64_t now_ns, uint64_t interv
 {
 	uint64_t next = atomic_load_explicit(&gate->next_ns, memory_order_relaxed);
 
-	/* The exchange lets one of the threads through. */
+	/* The exchange lets one thread through. */
 	if (now_ns < next ||
 	    !atomic_compare_exchange_strong_explicit(&gate->next_ns, &next, now_ns + interval_ns,
 						     memory_order_relaxed, memory_order_relaxed)) {

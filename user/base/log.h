@@ -23,10 +23,10 @@
 
 enum sl_log_level { SL_LOG_ERR, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG };
 
-/* Prints levels up to `level`; initially SL_LOG_INFO. */
+/* Initially SL_LOG_INFO. */
 void sl_log_level_set(enum sl_log_level level);
 
-/* Parses "err", "warn", "info" or "debug". Returns 0 or -EINVAL. */
+/* Returns 0 or -EINVAL. */
 int sl_log_level_parse(const char *name, enum sl_log_level *level);
 
 /*
@@ -37,10 +37,10 @@ void sl_log_open(void);
 
 uint64_t sl_log_lost(void);
 
-/* Logs the lines lost since the last report. Each log line does so, too. */
+/* Logs the lines lost since the last report, as each log line does. */
 void sl_log_report_lost(void);
 
-/* Redirects lines (tests); -1: stderr. */
+/* Redirects lines; -1: stderr. */
 void sl_log_fd_set(int fd);
 
 SL_COLD void sl_log_write(enum sl_log_level level, const char *fmt, ...)
@@ -60,22 +60,20 @@ extern _Atomic int sl_log_level_now; /* read by the macros only */
 #define sl_log_info(...)  sl_log_at(SL_LOG_INFO, __VA_ARGS__)
 #define sl_log_debug(...) sl_log_at(SL_LOG_DEBUG, __VA_ARGS__)
 
-/* State of a call site, shared by all threads; zeroed. */
+/* Shared by all threads; zeroed. */
 struct sl_log_gate {
 	_Atomic uint64_t next_ns;
 	_Atomic uint64_t suppressed;
 };
 
-/* Returns true if a line may be printed now; *suppressed: lines withheld before. */
+/* Returns true if a line may be printed; *suppressed: lines withheld before. */
 bool sl_log_gate_open(struct sl_log_gate *gate, uint64_t now_ns, uint64_t interval_ns,
 		      uint64_t *suppressed);
 
 SL_COLD void sl_log_gated(struct sl_log_gate *gate, uint64_t interval_ns, enum sl_log_level level,
 			  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/*
- * Prints at most one line per `interval_ns` from this call site, with the number withheld before.
- */
+/* Prints at most one line per `interval_ns` from this call site. */
 #define SL_LOG_EVERY(interval_ns, level, ...)                                                      \
 	do {                                                                                       \
 		static struct sl_log_gate sl_gate_;                                                \

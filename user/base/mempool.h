@@ -26,7 +26,7 @@ struct sl_mempool {
 	uint8_t *base;
 	void *free_head;
 	size_t stride;
-	uint32_t fresh; /* first object never handed out */
+	uint32_t fresh;
 	uint32_t used;
 	uint32_t cap;
 	uint32_t shift;   /* stride = odd << shift */
@@ -99,7 +99,6 @@ static inline void *sl_mempool_get(struct sl_mempool *p)
 	return obj;
 }
 
-/* Returns true for an object of this pool in use. */
 static inline bool sl_mempool_may_put_(const struct sl_mempool *p, const void *obj)
 {
 	uint32_t i = sl_mempool_index(p, obj);

@@ -72,7 +72,7 @@ static inline bool sl_mpsc_get(struct sl_mpsc *q, uint64_t *word)
 	return true;
 }
 
-/* For pointers, with their ownership; NULL cannot be put. */
+/* Passes the ownership of a pointer; NULL cannot be put. */
 static inline bool sl_mpsc_put_ptr(struct sl_mpsc *q, void *p)
 {
 	SL_CHECK(p != NULL);

@@ -14,7 +14,7 @@ struct sl_prng {
 	uint64_t s[4];
 };
 
-/* Any seed is valid; equal seeds give equal sequences. */
+/* Any seed is valid. */
 void sl_prng_seed(struct sl_prng *p, uint64_t seed);
 
 static inline uint64_t sl_prng_u64(struct sl_prng *p)
@@ -33,7 +33,7 @@ static inline uint64_t sl_prng_u64(struct sl_prng *p)
 	return result;
 }
 
-/* Returns a uniform number in [0, n), without bias; 0 if n is 0. */
+/* Uniform in [0, n); 0 if n is 0. */
 uint64_t sl_prng_below(struct sl_prng *p, uint64_t n);
 
 /* Uniform in [0, 1). */

@@ -40,7 +40,7 @@ _Static_assert(offsetof(struct sl_ring, slot) % SL_CACHELINE == 0, "slots");
 struct sl_ring *sl_ring_new(uint32_t capacity);
 void sl_ring_free(struct sl_ring *r);
 
-/* Any thread. Exact for one side while the other rests. */
+/* Any thread. Exact while the other side rests. */
 static inline uint32_t sl_ring_count(struct sl_ring *r)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
@@ -49,7 +49,7 @@ static inline uint32_t sl_ring_count(struct sl_ring *r)
 	return n > r->mask + 1 ? r->mask + 1 : n;
 }
 
-/* Producer: puts up to n words; returns their number. */
+/* Returns how many fitted. */
 static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, uint32_t n)
 {
 	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
@@ -67,7 +67,7 @@ static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, u
 	return n;
 }
 
-/* Consumer: takes up to n words; returns their number. */
+/* Returns how many there were. */
 static inline uint32_t sl_ring_get_burst(struct sl_ring *r, uint64_t *v, uint32_t n)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);

@@ -49,7 +49,7 @@ static inline void sl_sip_round(struct sl_sipstate *s)
 	s->v2 = sl_rotl64(s->v2, 32);
 }
 
-/* SipHash-1-3 over the words' little-endian bytes. */
+/* Over little-endian bytes. */
 static inline uint64_t sl_siphash13_words(const struct sl_sipkey *key, const uint64_t *w, size_t n)
 {
 	struct sl_sipstate s;

@@ -132,7 +132,6 @@ static size_t utf8_len(const uint8_t *p, size_t left)
 	return 0;
 }
 
-/* Returns the length of the character's input. */
 static size_t json_char(struct sl_strbuf *b, const uint8_t *p, size_t left)
 {
 	size_t n = utf8_len(p, left);

@@ -22,16 +22,15 @@ struct sl_strbuf {
 	int err;      /* 0, -ENOSPC (limit) or -ENOMEM */
 };
 
-/* Uses a buffer of cap > 0 bytes, which stays the caller's. */
+/* The buffer (cap > 0) stays the caller's. */
 void sl_strbuf_fixed(struct sl_strbuf *b, char *buf, size_t cap);
 
-/* Allocates up to `limit` bytes with the NUL. */
 void sl_strbuf_grow(struct sl_strbuf *b, size_t limit);
 
 /* Frees allocated memory. */
 void sl_strbuf_fini(struct sl_strbuf *b);
 
-/* Clears text and error, keeps the memory. */
+/* Keeps the memory. */
 void sl_strbuf_reset(struct sl_strbuf *b);
 
 void sl_strbuf_add(struct sl_strbuf *b, const void *ptr, size_t len);

@@ -29,13 +29,12 @@ static inline bool sl_tlv_next(struct sl_span *rest, uint16_t *tag, struct sl_sp
 	return true;
 }
 
-/* After the first field that does not fit, nothing is added. */
 struct sl_tlv_writer {
 	uint8_t *at, *end;
 	bool full;
 };
 
-/* Appends a field; returns its bytes, or NULL if it does not fit. */
+/* Returns the field's bytes, or NULL if it does not fit. */
 static inline uint8_t *sl_tlv_room(struct sl_tlv_writer *w, uint16_t tag, size_t len)
 {
 	uint8_t *to = w->at + SL_TLV_HEAD;

@@ -20,10 +20,9 @@ int sl_parse_size(struct sl_span s, uint64_t *bytes);
 
 enum sl_unit { SL_UNIT_DURATION, SL_UNIT_SIZE };
 
-/* For messages: "a duration like 500us, 2ms, 1s or 1m". */
+/* Returns "a duration like 500us, 2ms, 1s or 1m". */
 const char *sl_unit_expected(enum sl_unit unit);
 
-/* Enough for the texts below. */
 #define SL_UNIT_TEXT 24
 
 /* Three significant digits ("1.25ms", "37us", "1.5k"), more only in the largest unit. */

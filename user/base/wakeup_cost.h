@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 enum {
-	SL_WAKEUP_MIN_NS = 2000,   /* also with a single CPU */
-	SL_WAKEUP_MAX_NS = 200000, /* more is due to a busy machine */
+	SL_WAKEUP_MIN_NS = 2000, /* also with a single CPU */
+	SL_WAKEUP_MAX_NS = 200000,
 };
 
 /*

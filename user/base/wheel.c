@@ -53,12 +53,11 @@ static void unlink_timer(struct sl_wheel *w, struct sl_timer *t)
 	*t->link = t->next;
 	if (t->next)
 		t->next->link = t->link;
-	else if (off < sizeof(w->slot)) /* last timer of its slot */
+	else if (off < sizeof(w->slot))
 		clear_slot_bit(w, (uint32_t)(off / sizeof(w->slot[0])));
 	t->link = NULL;
 }
 
-/* Returns the earliest tick that can be set. */
 static uint64_t floor_of(const struct sl_wheel *w)
 {
 	uint64_t tick = w->seen_ns >> w->shift;
@@ -92,7 +91,6 @@ void sl_timer_disarm(struct sl_wheel *w, struct sl_timer *t)
 	w->count--;
 }
 
-/* Returns the first tick of the earliest filled slot. */
 static uint64_t next_event(const struct sl_wheel *w, uint32_t *index)
 {
 	uint32_t level = (uint32_t)__builtin_ctz(w->levels);

@@ -11,7 +11,7 @@ enum {
 	/* 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow. */
 	FULL_SLOTS = 16,
 	FULL_BUCKETS = 5,
-	SEARCH_NODES = 64, /* buckets whose entries may move */
+	SEARCH_NODES = 64,
 };
 
 static bool four_fifths_full(uint32_t buckets, uint32_t entries)
@@ -72,7 +72,7 @@ static unsigned free_slots(const struct sl_flow_bucket *b)
 	return cnt;
 }
 
-/* A split makes room for three entries, so one per insertion is enough. */
+/* A split makes room for three entries. */
 static void grow(struct sl_flow_table *t)
 {
 	struct sl_flow_bucket *from = &t->buckets[t->split];
@@ -96,14 +96,13 @@ static void grow(struct sl_flow_table *t)
 	}
 }
 
-/* Reached by moving entry `slot` of node `parent`. */
 struct node {
 	struct sl_flow_bucket *bucket;
 	int parent;
 	int slot;
 };
 
-/* Moves the entries of the chain back to front into `hole`. Returns the hole in the root. */
+/* Returns the hole in the root. */
 static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
 				   struct sl_flow_entry *hole)
 {
@@ -119,7 +118,7 @@ static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
 	}
 }
 
-/* Breadth-first search for the shortest chain of moves that frees a slot. */
+/* Breadth-first search for the shortest chain of moves. */
 static struct sl_flow_entry *make_room(struct sl_flow_table *t, uint64_t hash)
 {
 	struct node nodes[SEARCH_NODES] = {

@@ -11,8 +11,7 @@
  * place. No operation touches more than a bounded number of buckets. Memory is reserved for the
  * largest size.
  *
- * The table stores hashes, not keys: `match` tells whether `value` has that key. A burst hashes and
- * prefetches its keys before the look-ups.
+ * The table stores hashes, not keys: `match` tells whether `value` has that key.
  */
 #ifndef SL_NET_FLOW_TABLE_H
 #define SL_NET_FLOW_TABLE_H
@@ -28,7 +27,7 @@ enum {
 	SL_FLOW_SLOTS = 4,
 	SL_FLOW_BYTES_MAX = 20, /* per entry: 16 at four fifths full */
 };
-/* An enum of its own: unsigned by the value. */
+/* an enum of its own: unsigned */
 enum { SL_FLOW_NONE = 0xffffffff }; /* not found */
 
 /* IPv4 addresses: first four bytes, the rest zero. */
@@ -68,7 +67,7 @@ struct sl_flow_table {
 	size_t map_len;
 };
 
-/* Initialises a table for max_entries (1 .. 2^27). Returns 0 or -errno. */
+/* max_entries: 1 .. 2^27. Returns 0 or -errno. */
 int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const struct sl_sipkey *key,
 		       sl_flow_match_fn *match, const void *ctx);
 void sl_flow_table_fini(struct sl_flow_table *t);
@@ -121,7 +120,7 @@ static inline void sl_flow_prefetch(const struct sl_flow_table *t, uint64_t hash
 	sl_prefetch(sl_flow_bucket_b(t, hash));
 }
 
-/* Returns the key's value, or SL_FLOW_NONE. */
+/* Returns SL_FLOW_NONE if not found. */
 static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash,
 				    const struct sl_flow_key *k)
 {
@@ -143,10 +142,9 @@ static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash
  */
 int sl_flow_insert(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 
-/* Removes the entry with that hash and value. Returns true if it was there. */
+/* Returns true if the entry was there. */
 bool sl_flow_remove(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 
-/* Returns the bytes in use for buckets. */
 size_t sl_flow_table_bytes(const struct sl_flow_table *t);
 
 #endif

@@ -21,7 +21,7 @@ enum {
 	COOKIE_GRAIN_NS = 1000000000,
 };
 
-/* A frame under way; its bytes follow after SLOT_HEADER. */
+/* The bytes follow after SLOT_HEADER. */
 struct handover_slot {
 	uint64_t rx_ns;
 	uint16_t l2_off, l3_off, l4_off;
@@ -31,7 +31,6 @@ struct handover_slot {
 };
 _Static_assert(sizeof(struct handover_slot) <= SLOT_HEADER, "bytes are aligned");
 
-/* Ring from one worker to another. */
 struct ring {
 	_Atomic uint32_t head SL_ALIGNED(SL_CACHELINE); /* written by the sender */
 	_Atomic uint32_t tail SL_ALIGNED(SL_CACHELINE); /* written by the owner */
@@ -179,7 +178,7 @@ static uint64_t word_of(uint64_t hash, unsigned worker)
 	return (hash & ~(uint64_t)WORKER_BITS) | (worker + 1);
 }
 
-/* Returns the flow's word, else the first free word of the emptier bucket; NULL: both are full. */
+/* Returns the flow's word, else a free word of the emptier bucket; NULL: both are full. */
 static _Atomic uint64_t *place_for(const struct sl_handover_hub *h, uint64_t hash, uint64_t *seen)
 {
 	_Atomic uint64_t *hole[2] = {NULL, NULL};
@@ -211,7 +210,7 @@ bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key)
 	const struct sl_handover_hub *h = n->handover->hub;
 	uint64_t hash = sl_flow_hash_key(&h->key, key), seen;
 
-	/* Another worker may have taken the word: look again. */
+	/* Another worker may have taken the word. */
 	for (int i = 0; i < DIR_TRIES; i++) {
 		_Atomic uint64_t *w = place_for(h, hash, &seen);
 
@@ -242,7 +241,7 @@ void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key)
 	}
 }
 
-/* Returns the owning worker, or -1. `self` has missed already. */
+/* Returns -1 without another owner. */
 static int owner_of(const struct sl_handover_hub *h, const struct sl_flow_key *key, unsigned self)
 {
 	uint64_t hash = sl_flow_hash_key(&h->key, key);
@@ -327,7 +326,7 @@ static void notify(struct sl_handover *owner, unsigned giver)
 	}
 }
 
-/* Returns false if `most` frames are under way already. */
+/* Returns false if `most` frames are under way. */
 static bool push(struct sl_net *n, unsigned to, const struct sl_frame *f, uint8_t protocol,
 		 uint32_t most)
 {
@@ -386,7 +385,7 @@ static uint8_t port_of_slot(const struct sl_net *n, const struct handover_slot *
 	return 0;
 }
 
-/* Returns NULL, and counts it, without a free frame. */
+/* Returns NULL without a free frame. */
 static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *s)
 {
 	struct sl_frame *f = NULL;
@@ -412,7 +411,7 @@ static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *
 	return f;
 }
 
-/* Takes up to a burst from one sender. *more: others are left. */
+/* *more: others are left. */
 static unsigned drain_ring(struct sl_net *n, unsigned giver, bool *more)
 {
 	struct sl_handover_hub *h = n->handover->hub;

@@ -65,7 +65,7 @@ enum sl_net_flags {
 	SL_NET_PORT_UNKNOWN = 2, /* and from an interface without a port here */
 };
 
-/* Path to a peer: all but lengths and L4. Plain data. */
+/* Path to a peer. Plain data. */
 struct sl_net_path {
 	uint8_t local[16], remote[16]; /* IPv4: first four bytes, the rest zero */
 	uint8_t local_mac[6];
@@ -129,7 +129,7 @@ static inline void sl_net_drop_frame(struct sl_net *n, struct sl_frame *f, enum 
 	sl_frame_put(n->umem, f);
 }
 
-/* hash_key is the same in all nets of a process. Returns 0 or -errno. */
+/* Returns 0 or -errno. */
 int sl_net_init(struct sl_net *n, struct sl_umem *umem);
 /* Adds a port: next free index, same umem. Returns 0 or -EINVAL. */
 int sl_net_add_port(struct sl_net *n, struct sl_port *p);
@@ -152,13 +152,12 @@ static inline void sl_net_set_now(struct sl_net *n, uint64_t now_ns)
 	n->now_ns = now_ns;
 }
 
-/* Returns the IP header of a received frame. */
 static inline const uint8_t *sl_net_l3(const struct sl_net *n, const struct sl_frame *f)
 {
 	return sl_frame_base(n->umem, f) + f->l3_off;
 }
 
-/* Local: destination of the received frame; remote: its source. */
+/* Local: destination; remote: source. */
 static inline void sl_net_addresses(const struct sl_net *n, const struct sl_frame *f,
 				    uint8_t *local, uint8_t *remote)
 {
@@ -176,7 +175,6 @@ static inline void sl_net_addresses(const struct sl_net *n, const struct sl_fram
 	memcpy(remote, v6->src, 16);
 }
 
-/* Fills the path back to the sender of a received frame. */
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
 
@@ -213,7 +211,7 @@ static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_
  */
 bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path);
 
-/* Fills the flow of a received frame; ports are zero if it ends before them. */
+/* Ports are zero if the frame ends before them. */
 void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl_flow_key *key);
 
 /*
@@ -240,7 +238,6 @@ static inline uint64_t sl_net_pseudo_sum(const struct sl_net_path *path, uint8_t
 uint16_t sl_net_l4_csum(const struct sl_net_path *path, uint8_t protocol, const void *l4,
 			size_t len);
 
-/* Returns the length of the Ethernet and IP headers. */
 static inline size_t sl_net_header_len(const struct sl_net_path *path)
 {
 	return 14u + 4u * path->vlan_cnt + (path->family == 4 ? 20u : 40u);
@@ -271,7 +268,7 @@ void sl_net_close_kernel_tx(struct sl_net *n);
  */
 void sl_net_copy_to_kernel(struct sl_net *n, const struct sl_frame *f,
 			   const struct sl_net_path *path);
-/* Passes queued frames to the ports; then completions, refill and wake-up. */
+/* Passes queued frames to the ports; then refill and wake-up. */
 void sl_net_flush(struct sl_net *n);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "net/net.h"
 
-/* Takes the frame, with f->data at the ICMP header. */
+/* Takes the frame, data at the ICMP header. */
 void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol);
 
 /* Takes checked packets, at most SL_BURST; protocols[i] is that of frames[i]. */

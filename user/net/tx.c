@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of packets: headers, and a pending burst per port. */
+/* Output of packets. */
 #include "net/net.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
 #include "wire/ip4.h"
 
-/* Frames that the port does not take stay pending, in order. */
+/* Frames not taken stay pending, in order. */
 static void push_pending(struct sl_net *n, unsigned port)
 {
 	struct sl_port *p = n->ports[port];

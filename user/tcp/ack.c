@@ -139,7 +139,7 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		sl_tcp_dirty(c);
 }
 
-/* Reports room from a third of the limit. Returns false if the connection is gone. */
+/* Returns false if the connection is gone. */
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;

@@ -5,7 +5,7 @@
 enum {
 	/* units of 17 ms: 16 bits wrap after 18 minutes */
 	CHALLENGE_SHIFT = 24,
-	CHALLENGE_GAP = 30, /* half a second, as Linux's tcp_invalid_ratelimit */
+	CHALLENGE_GAP = 30, /* half a second, as Linux */
 	RSTS_PER_SEC = 500, /* plus a random number below the same */
 };
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Interface of congestion control: growth of cwnd, and its reduction after a loss. Recovery is
- * common to all (recovery.c).
- */
+/* Interface of congestion control. Recovery is common to all (recovery.c). */
 #ifndef SL_TCP_CC_H
 #define SL_TCP_CC_H
 
@@ -12,11 +9,11 @@ struct sl_tcp_conn;
 
 struct sl_tcp_cc_ops {
 	const char *name;
-	/* Called when the connection is established, and when slow start begins again. */
+	/* Called when the connection is established or slow start begins again. */
 	void (*start)(struct sl_tcp_conn *c);
-	/* Called for bytes acknowledged outside fast recovery while cwnd was the limit. */
+	/* Called outside fast recovery while cwnd was the limit. */
 	void (*acked)(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
-	/* Called for a loss. Returns the new ssthresh; cwnd still has its old value. */
+	/* Returns the new ssthresh; cwnd still has its old value. */
 	uint32_t (*loss)(struct sl_tcp_conn *c);
 	/* Called after fast recovery with cwnd set; the union conn.cc is free again. */
 	void (*recovered)(struct sl_tcp_conn *c);

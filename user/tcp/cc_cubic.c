@@ -20,7 +20,7 @@ static void begin_epoch(struct sl_tcp_conn *c)
 
 	q->epoch_us = now_us(c->tcp);
 	if (!q->epoch_us)
-		q->epoch_us = UINT32_MAX; /* one microsecond earlier: 0 means none */
+		q->epoch_us = UINT32_MAX; /* 0 means none */
 	q->w_est = cwnd;
 	q->cwnd_prior = c->w_max > cwnd ? c->w_max : cwnd;
 	if (c->w_max < cwnd)

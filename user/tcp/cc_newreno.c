@@ -49,7 +49,6 @@ void sl_tcp_slow_start_end(struct sl_tcp_conn *c)
 	memset(&c->cc, 0, sizeof(c->cc));
 }
 
-/* Returns the bytes left when ssthresh is reached. */
 static uint32_t grow(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us)
 {
 	struct sl_tcp_hystart *h = &c->cc.hystart;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of connections: pool, flow table, dirty list, and list of freed ones. */
+/* Memory of connections. */
 #include <netinet/in.h>
 
 #include "tcp/internal.h"

@@ -39,13 +39,13 @@ enum sl_tcp_conn_flags {
 	SL_TCPF_TS = 1 << 0,   /* both sent timestamps in their SYN */
 	SL_TCPF_SACK = 1 << 1, /* both sent SACK-permitted */
 	SL_TCPF_ACTIVE = 1 << 2,
-	SL_TCPF_TOLD = 1 << 3, /* the application knows it: `closed` follows */
+	SL_TCPF_TOLD = 1 << 3, /* known to the application: `closed` follows */
 	SL_TCPF_DIRTY = 1 << 4,
 	SL_TCPF_SYN_NOW = 1 << 5,
 	SL_TCPF_ACK_NOW = 1 << 6,
 	SL_TCPF_ACK_DELAY = 1 << 7,
 	SL_TCPF_FIN_WANTED = 1 << 8,
-	SL_TCPF_FIN_QUEUED = 1 << 9, /* the FIN is in the send queue */
+	SL_TCPF_FIN_QUEUED = 1 << 9,
 	SL_TCPF_FIN_RCVD = 1 << 10,
 	SL_TCPF_FIN_TOLD = 1 << 11,
 	SL_TCPF_DISCARD = 1 << 12, /* sl_tcp_close(): bytes are acknowledged and dropped */
@@ -64,10 +64,9 @@ enum sl_tcp_conn_flags {
 	SL_TCPF_SLOW_START_OVER = 1 << 25, /* cc holds `cubic` */
 	SL_TCPF_WSCALE = 1 << 26,          /* both sent a window scale */
 	SL_TCPF_NARROW = 1 << 27,          /* sl_tcp_narrow */
-	SL_TCPF_TLP_NOW = 1 << 28,         /* output begins with a probe */
+	SL_TCPF_TLP_NOW = 1 << 28,
 };
 
-/* Purpose of the retransmission timer. */
 enum sl_tcp_rtx {
 	SL_RTX_NONE,
 	SL_RTX_RTO,
@@ -88,7 +87,7 @@ enum sl_tcp_frame_flags {
 	SL_TXF_FIN = 1,
 	SL_TXF_SACKED = 2,
 	SL_TXF_LOST = 4,
-	SL_TXF_RETX = 8, /* retransmitted; the copy is not known to be lost */
+	SL_TXF_RETX = 8, /* the copy is not known to be lost */
 };
 
 /* Proportional rate reduction, RFC 6937. */
@@ -137,7 +136,6 @@ struct sl_tcp_conn {
 	uint32_t dirty_next; /* index + 1 of a connection; also links freed ones */
 	void *handle;
 
-	/* For each sent segment and acknowledgement. */
 	uint32_t txq_head;
 	uint32_t txq_tail;
 	uint32_t txq_send; /* first frame never sent */
@@ -163,10 +161,10 @@ struct sl_tcp_conn {
 	uint32_t rxq_head;
 	union {
 		uint32_t rxq_tail;
-		/* SL_TCPF_DISCARD: bytes beyond this end the connection */
+		/* SL_TCPF_DISCARD: more bytes end the connection */
 		uint32_t discard_end;
 	};
-	uint32_t progress_at; /* tick of the last progress of unacknowledged data */
+	uint32_t progress_at; /* tick of the last progress */
 	uint32_t heard_at;    /* tick of the last segment */
 	uint32_t ts_off;
 	uint32_t ooo_recent;    /* start of the most recent out-of-order segment */
@@ -181,7 +179,6 @@ struct sl_tcp_conn {
 	uint8_t reo_persist;
 	uint16_t dsack_len;
 
-	/* Loss recovery and congestion control. */
 	uint32_t recover; /* recovery ends when this is acknowledged */
 	uint32_t rack_xmit_us;
 	uint32_t rack_end_seq;

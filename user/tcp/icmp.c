@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ICMP errors about our segments, accepted within the limits of RFC 5927. */
+/* ICMP errors within the limits of RFC 5927. */
 #include "tcp/internal.h"
 #include "wire/ip6.h"
 
@@ -65,7 +65,7 @@ void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint
 	if (value >= SL_TCP_TW_BASE)
 		goto ignored;
 	c = sl_mempool_at(&t->conns, value);
-	/* RFC 5927 4: must quote a segment in flight. */
+	/* RFC 5927 4: a segment in flight. */
 	if (!sl_seq_in(seq, c->snd_una, c->snd_nxt - c->snd_una))
 		goto ignored;
 	if (mtu && c->state >= SL_TCPS_ESTABLISHED) {

@@ -55,7 +55,6 @@ enum {
 #define SL_TCP_PAWS_IDLE_TICK                                                                      \
 	((uint32_t)(UINT64_C(24) * 86400 * SL_NS_PER_SEC >> SL_TCP_TICK_SHIFT))
 
-/* Parsed by input.c; `opts`: slow path only. */
 struct sl_tcp_seg {
 	struct sl_frame *f; /* data and len are the payload */
 	uint32_t seq;
@@ -73,7 +72,7 @@ struct sl_tcp_seg {
 };
 
 struct sl_tcp_acked {
-	uint32_t acked;  /* bytes by which snd_una advanced */
+	uint32_t acked;
 	uint32_t sacked; /* bytes newly selectively acknowledged */
 	uint32_t rtt_us; /* sample of the most recently sent segment; 0: none */
 	/* sample of the oldest, includes delays of the receiver; 0: none */
@@ -160,7 +159,7 @@ static inline uint32_t now_tick(const struct sl_tcp *t)
 	return (uint32_t)(t->net->now_ns >> SL_TCP_TICK_SHIFT);
 }
 
-/* Converts a delay to a deadline: never 0, never early. */
+/* Never 0, never early. */
 static inline uint32_t tick_after(const struct sl_tcp *t, uint64_t delay_ns)
 {
 	uint64_t max_ns = (uint64_t)INT32_MAX << SL_TCP_TICK_SHIFT;
@@ -212,7 +211,7 @@ static inline uint32_t conn_link(const struct sl_tcp_conn *c)
 	return sl_mempool_index(&c->tcp->conns, c) + 1;
 }
 
-/* Returns the sequence space of a frame. */
+/* Returns the frame's sequence space. */
 static inline uint32_t txf_len(const struct sl_frame *f)
 {
 	return f->payload_len + (uint32_t)(f->flags & SL_TXF_FIN);
@@ -228,7 +227,7 @@ static inline uint32_t txf_us(const struct sl_frame *f)
 	return (uint32_t)(f->xmit_ns / 1000);
 }
 
-/* Returns the pipe of RFC 6675, maintained incrementally. */
+/* Returns the pipe of RFC 6675. */
 static inline uint32_t in_flight(const struct sl_tcp_conn *c)
 {
 	uint32_t gone = c->sacked_out + c->lost_out;
@@ -242,7 +241,7 @@ static inline bool has_dupacks(const struct sl_tcp_conn *c)
 	return !(c->flags & SL_TCPF_SACK) && c->dupacks;
 }
 
-/* Reports `frames` more or fewer to the application, once it knows the connection. */
+/* Ignored before the application knows the connection. */
 static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t frames)
 {
 	const struct sl_tcp_ops *ops = &c->tcp->ops;
@@ -272,7 +271,7 @@ void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns);
 void sl_tcp_set_ack(struct sl_tcp_conn *c);
 void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns);
 
-/* share.c. Returns the counters of the path's address for this turn. */
+/* share.c. Returns the counters of the path's address. */
 struct sl_tcp_share *sl_tcp_share_of(struct sl_tcp *t, const struct sl_net_path *path);
 
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
@@ -295,7 +294,7 @@ void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
 bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key);
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
 
-/* Handle a segment of a connection; take the frame. */
+/* These take the frame. */
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
@@ -305,7 +304,7 @@ void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flo
 
 /* open.c. Returns false if the connection is gone, e.g. refused by the application. */
 bool sl_tcp_establish(struct sl_tcp_conn *c);
-/* open.c. Applies the options of the peer's SYN. */
+/* open.c. Applies the options of a SYN. */
 void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg);
 
 /* rx_data.c. Delivers in-order payload; takes the frame. Returns false if gone. */
@@ -359,7 +358,7 @@ struct sl_tcp_bare {
 	uint8_t flags;
 	uint16_t wnd;
 	const struct sl_tcp_opts *opts; /* NULL: none */
-	bool unanswered;                /* send a copy by the kernel */
+	bool unanswered;                /* copy by the kernel */
 };
 /* tx.c. Sends a segment without payload now. Returns false without a frame or ring space. */
 bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b);
@@ -405,9 +404,7 @@ uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key)
 
 void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 			const struct sl_net_path *path, const struct sl_flow_key *key);
-/*
- * syncookie.c. Restores the options of the SYN in seg->opts. Returns false without a valid cookie.
- */
+/* syncookie.c. Restores the SYN's options. Returns false without a valid cookie. */
 bool sl_tcp_cookie_check(const struct sl_tcp *t, struct sl_tcp_seg *seg,
 			 const struct sl_flow_key *key);
 
@@ -419,7 +416,7 @@ static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
 
 int sl_tcp_addr_init(struct sl_tcp *t);
 void sl_tcp_addr_fini(struct sl_tcp *t);
-/* addr_limit.c. Returns true if the address is at its limit. */
+/* addr_limit.c. Returns true at the address's limit. */
 bool sl_tcp_addr_full(const struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
 /* Counts a connection, until sl_tcp_addr_dec(). Returns false at the limit. */
 bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);

@@ -55,7 +55,7 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 	struct sl_tcp_seg syn = *seg;
 	struct sl_tcp_conn *c;
 
-	/* After a change of queues, another worker may have answered the SYN. */
+	/* Another worker may have answered the SYN. */
 	if (now_ns(t) > t->cookie_until_ns && now_ns(t) > sl_handover_cookies_until(t->net))
 		return false;
 	if (!sl_tcp_cookie_check(t, &syn, key)) {

@@ -7,7 +7,7 @@
 #include "tcp/internal.h"
 
 enum {
-	OOO_FIN = 1, /* flag: the FIN follows this frame's last byte */
+	OOO_FIN = 1, /* the FIN follows this frame's last byte */
 	HOLDERS_ASKED = 8,
 };
 
@@ -107,7 +107,7 @@ static void link_after(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_f
 
 /*
  * Drops frames that the new one covers, and cuts it where an old one begins. A FIN of a dropped
- * frame is kept if the ends are equal, and is invalid before received bytes.
+ * frame is kept if the ends are equal.
  */
 static void cut_tail(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_frame *f)
 {
@@ -248,7 +248,6 @@ void sl_tcp_ooo_purge(struct sl_tcp_conn *c)
 	c->ooo_cnt = 0;
 }
 
-/* A FIN takes one number. */
 static uint32_t range_end(const struct sl_frame *f)
 {
 	return end_of(f) + (f->flags & OOO_FIN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OPEN of RFC 9293 3.10.1, and the end of both kinds of handshake. */
+/* OPEN of RFC 9293 3.10.1, and the end of handshakes. */
 #include <errno.h>
 #include "tcp/internal.h"
 
@@ -32,7 +32,7 @@ void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	if (o->mss)
 		mss = o->mss;
 	sl_tcp_set_mss(c, mss);
-	c->snd_wnd = seg->wnd; /* a window in a SYN is never scaled */
+	c->snd_wnd = seg->wnd; /* never scaled */
 	c->max_snd_wnd = seg->wnd;
 	c->snd_wl1 = seg->seq;
 	c->snd_wl2 = seg->ack;
@@ -54,7 +54,7 @@ static void init_cwnd(struct sl_tcp_conn *c)
 	c->tcp->cc->start(c);
 }
 
-/* The address is verified now. Returns false after RST at its limit. */
+/* Returns false after RST at the address's limit. */
 static bool count_for_address(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;

@@ -76,7 +76,6 @@ static bool in_blocks(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o,
 	return false;
 }
 
-/* Returns where the scan may stop. */
 static uint32_t highest_end(const struct sl_tcp_conn *c, const struct sl_tcp_opts *o)
 {
 	uint32_t high = c->snd_una;
@@ -286,7 +285,7 @@ static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool du
 		c->sacked_out = limit > c->lost_out ? limit - c->lost_out : 0;
 	if (!head || frame_link(head) == c->txq_send)
 		return;
-	if (c->recovery >= SL_RECOVERY_FAST) { /* partial acknowledgement: the next is lost */
+	if (c->recovery >= SL_RECOVERY_FAST) { /* partial acknowledgement */
 		if (a->acked && !(head->flags & SL_TXF_LOST))
 			sl_tcp_mark_lost(c, head);
 	} else if (c->dupacks >= SL_TCP_DUP_THRESH && sl_seq_gt(c->snd_una, c->recover)) {
@@ -318,7 +317,7 @@ static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *
 	if (p->out == 0 && room < c->mss) /* the fast retransmission itself */
 		room = c->mss;
 	c->cwnd = pipe + (room > 0 ? (uint32_t)room : 0);
-	if (!c->cwnd) /* everything is lost: send one segment */
+	if (!c->cwnd) /* everything is lost */
 		c->cwnd = c->mss;
 }
 

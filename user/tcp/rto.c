@@ -38,7 +38,7 @@ uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 	return rto < SL_TCP_RTO_MAX_US ? (uint32_t)rto : SL_TCP_RTO_MAX_US;
 }
 
-/* Called after data was sent or acknowledged; leaves an armed reordering timer. */
+/* Leaves an armed reordering timer. */
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 {
 	uint64_t us = sl_tcp_rto_us(c);

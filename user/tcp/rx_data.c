@@ -49,7 +49,6 @@ static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 	return used;
 }
 
-/* Returns false if the connection is gone. */
 static bool tell_fin(struct sl_tcp_conn *c)
 {
 	uint32_t want = c->flags & (SL_TCPF_FIN_RCVD | SL_TCPF_FIN_TOLD | SL_TCPF_DISCARD);
@@ -72,7 +71,7 @@ static void schedule_ack(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Limits bytes after the close. Returns false if the connection is gone. */
+/* Returns false if the connection is gone. */
 static bool may_go_on(struct sl_tcp_conn *c)
 {
 	if (!sl_seq_gt(c->rcv_nxt, c->discard_end))
@@ -121,7 +120,7 @@ bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f)
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c)
 {
 	c->rcv_nxt++;
-	if (sl_seq_gt(c->rcv_nxt, c->rcv_adv)) /* a FIN directly after a full window */
+	if (sl_seq_gt(c->rcv_nxt, c->rcv_adv)) /* a FIN after a full window */
 		c->rcv_adv = c->rcv_nxt;
 	c->flags |= SL_TCPF_FIN_RCVD | SL_TCPF_ACK_NOW;
 	/* Out-of-order bytes after the FIN are invalid. */

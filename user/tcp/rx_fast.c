@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header prediction: the next in-order segment of an established connection. */
+/* Header prediction. */
 #include "tcp/internal.h"
 
 static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Work per address (IPv4) or network (IPv6 /64) in a turn of the loop. Multiply-shift hashing with
- * a secret factor; a collision only delays.
+ * a secret factor.
  */
 #include "tcp/internal.h"
 

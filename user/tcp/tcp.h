@@ -41,7 +41,7 @@ struct sl_tcp_ops {
 	 */
 	void *(*accepted)(void *app, struct sl_tcp_conn *c, uint16_t listener,
 			  const struct sl_addr *local, const struct sl_addr *remote);
-	/* Active open completed; after a failure `closed` is called instead. */
+	/* Active open completed; else `closed` is called. */
 	void (*connected)(void *handle, struct sl_tcp_conn *c);
 	/*
 	 * Delivers in-order bytes. Returns how many were consumed; sl_tcp_resume() offers the rest
@@ -49,16 +49,12 @@ struct sl_tcp_ops {
 	 * Never called after `fin`.
 	 */
 	size_t (*data)(void *handle, struct sl_chunk *chunk);
-	/* The peer closed its half; all its bytes were consumed. */
+	/* All bytes before the FIN were consumed. */
 	void (*fin)(void *handle);
-	/* Room again after sl_tcp_send() took less than offered. */
 	void (*writable)(void *handle);
 	/* The connection is gone. Not called after sl_tcp_abort(). */
 	void (*closed)(void *handle, enum sl_tcp_close_reason why);
-	/*
-	 * Change of the number of frames held: in the send queue, not consumed, or out of order.
-	 * Must only count. May be NULL.
-	 */
+	/* Change of the number of frames held. Must only count. May be NULL. */
 	void (*holds)(void *handle, int32_t frames);
 	/* Returns true if the send queue should stay at its minimum. NULL: never. */
 	bool (*full)(void *handle);
@@ -66,10 +62,10 @@ struct sl_tcp_ops {
 
 struct sl_tcp_config {
 	uint32_t max_conns;
-	uint32_t max_half_open;      /* above it SYN cookies are used */
+	uint32_t max_half_open;      /* above it SYN cookies */
 	uint32_t max_conns_per_addr; /* per address or IPv6 /64; 0: no limit */
 	uint32_t max_ooo_frames;     /* per connection */
-	/* above it the connection with most is reduced */
+	/* beyond it the largest connection is reduced */
 	uint32_t max_ooo_frames_total;
 	uint32_t rcv_buf;         /* maximum receive window, bytes */
 	uint32_t discard_max;     /* bytes accepted after sl_tcp_close() */
@@ -82,7 +78,7 @@ struct sl_tcp_config {
 	uint64_t delayed_ack_ns;
 	uint16_t mss_clamp;    /* 0: from the MTU */
 	bool newreno;          /* instead of CUBIC */
-	bool rst_closed_ports; /* for closed ports of served addresses */
+	bool rst_closed_ports; /* closed ports of served addresses */
 };
 void sl_tcp_config_default(struct sl_tcp_config *cfg);
 
@@ -99,13 +95,12 @@ void sl_tcp_destroy(struct sl_tcp *t);
  * wait for the next turn.
  */
 bool sl_tcp_output(struct sl_tcp *t);
-/* Runs due timers. sl_tcp_next_ns(): lower bound of the next deadline. */
+/* sl_tcp_next_ns(): lower bound of the next deadline. */
 void sl_tcp_timer(struct sl_tcp *t);
 uint64_t sl_tcp_next_ns(const struct sl_tcp *t);
 
 /* Returns the listener that matches the local address now, or -1. */
 int sl_tcp_listener(const struct sl_tcp_conn *c);
-/* Returns what sl_tcp_send() would take now. */
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
 /*
  * Copies bytes to the send queue. Returns how many were taken: fewer than `len` if snd_buf, the
@@ -116,7 +111,7 @@ size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len);
 uint64_t sl_tcp_unread_ns(const struct sl_tcp_conn *c);
 /* Returns the frames in the send queue. */
 uint32_t sl_tcp_unread_frames(const struct sl_tcp_conn *c);
-/* Returns all frames of the connection, as in sl_tcp_ops.holds. */
+/* Returns all frames, as in sl_tcp_ops.holds. */
 uint32_t sl_tcp_held_frames(const struct sl_tcp_conn *c);
 /* Returns how many more connections can be opened. */
 uint32_t sl_tcp_free_places(const struct sl_tcp *t);
@@ -149,7 +144,7 @@ void sl_tcp_close(struct sl_tcp_conn *c);
 /* Sends RST now and frees everything. */
 SL_COLD void sl_tcp_abort(struct sl_tcp_conn *c);
 
-/* Opens a connection from a local address of the port. Returns NULL and sets errno on error. */
+/* Opens from a local address of the port. Returns NULL and sets errno on error. */
 struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
 				   const struct sl_addr *local, const struct sl_addr *remote,
 				   void *handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TIME-WAIT entries, a quarter of the size of a connection. All last equally long: a list sorted by
- * expiry. If the pool is exhausted, the oldest is reused.
+ * TIME-WAIT entries, sorted by expiry: all last equally long. If the pool is exhausted, the oldest
+ * is reused.
  */
 #include "tcp/internal.h"
 
@@ -191,7 +191,7 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 		return false;
 	}
 	if ((seg->flags & (SL_TCP_SYN | SL_TCP_ACK)) == SL_TCP_SYN && syn_is_newer(w, seg)) {
-		*isn = w->snd_nxt + 0x10000; /* above the old connection's numbers */
+		*isn = w->snd_nxt + 0x10000;
 		tw_free(t, w);
 		return true;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output: headers, and segments of each dirty connection. */
+/* Output of headers and segments. */
 #include "tcp/internal.h"
 #include "wire/csum.h"
 
@@ -221,7 +221,6 @@ bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 		f->xmit_cnt++;
 	t->stats.segs_out++;
 	t->stats.bytes_out += f->payload_len;
-	/* else a segment with blocks follows */
 	if (!c->ooo_head && !(c->flags & SL_TCPF_DSACK))
 		ack_is_out(c);
 	return true;
@@ -284,7 +283,7 @@ static uint32_t fitting_part(const struct sl_tcp_conn *c, const struct sl_frame 
 	return usable < f->payload_len ? usable : f->payload_len;
 }
 
-/* Returns what prevents sending the first unsent frame, which may be split. */
+/* Returns what prevents sending the first unsent frame. */
 static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	uint32_t flight = in_flight(c);
@@ -404,7 +403,7 @@ static void output_conn(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Returns how many of at most `segs` segments were sent. */
+/* Returns how many segments were sent. */
 static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t segs)
 {
 	struct sl_tcp_conn *c = sl_tcp_queue_pop(t, q);
@@ -418,7 +417,7 @@ static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t 
 	return segs - t->segs_left;
 }
 
-/* New work first, then connections beyond their share, within a common limit. */
+/* New work first, then connections beyond their share. */
 bool sl_tcp_output(struct sl_tcp *t)
 {
 	uint32_t left = SL_TCP_LATER_SEGS;

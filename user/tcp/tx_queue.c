@@ -47,10 +47,7 @@ static uint32_t frame_fill(const struct sl_tcp_conn *c)
 	return (segs < SEGS_PER_FRAME ? segs : SEGS_PER_FRAME) * c->mss;
 }
 
-/*
- * The last frames of the pool are for acknowledgements, heads, and connections with few frames. The
- * application may also limit its client.
- */
+/* The last frames of the pool are for acknowledgements, heads, and connections with few frames. */
 static bool pool_allows(const struct sl_tcp_conn *c)
 {
 	const struct sl_tcp_ops *ops = &c->tcp->ops;
@@ -138,7 +135,6 @@ static void wake_from_idle(struct sl_tcp_conn *c)
 	c->progress_at = now_tick(t);
 }
 
-/* Copies until done, or until a new frame is needed and `more` returns false. */
 static size_t append(struct sl_tcp_conn *c, const uint8_t *bytes, size_t len,
 		     bool (*more)(const struct sl_tcp_conn *c))
 {
@@ -248,7 +244,6 @@ bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len)
 	return len == 0 || append(c, bytes, len, may_grow_head) == len;
 }
 
-/* Without a frame, sl_tcp_output() tries again. */
 void sl_tcp_queue_fin(struct sl_tcp_conn *c)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
@@ -258,7 +253,7 @@ void sl_tcp_queue_fin(struct sl_tcp_conn *c)
 	if (!f || !c->txq_send)
 		f = append_frame(c);
 	if (!f) {
-		if (c->rtx_kind == SL_RTX_NONE) /* an armed timer has the same effect */
+		if (c->rtx_kind == SL_RTX_NONE)
 			sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
 		return;
 	}
@@ -292,7 +287,6 @@ void sl_tcp_txq_pop(struct sl_tcp_conn *c)
 	sl_frame_acked(c->tcp->umem, f);
 }
 
-/* Bytes in the ring do not change. */
 void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_head);

@@ -20,7 +20,7 @@
 enum {
 	SL_UDP_PMTU_PATHS = 1024,
 	SL_UDP_PMTU_SENT = 4096,
-	/* Lower limits, also against forged errors. */
+	/* Limits against forged errors. */
 	SL_UDP_PMTU_FLOOR4 = 552,
 	SL_UDP_PMTU_FLOOR6 = 1280, /* RFC 8200 5 */
 };
@@ -37,7 +37,7 @@ struct sl_udp_sent {
 };
 
 struct sl_udp_pmtu {
-	uint64_t until_ns; /* of the last entry: usually no lookup is needed */
+	uint64_t until_ns; /* of the last entry */
 	struct sl_sipkey key;
 	struct sl_udp_path paths[SL_UDP_PMTU_PATHS];
 	struct sl_udp_sent sent[SL_UDP_PMTU_SENT];
@@ -50,14 +50,11 @@ int sl_udp_pmtu_init(struct sl_udp_pmtu *p);
 uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			    uint16_t link_mtu, uint64_t now_ns);
 
-/* Records a datagram. `l4`: its UDP header, with checksum. */
+/* `l4`: the UDP header, with checksum. */
 void sl_udp_pmtu_sent(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 		      const uint8_t *l4, uint64_t now_ns);
 
-/*
- * Processes an ICMP error that quotes `l4`. Returns false if it matches no datagram or does not
- * reduce the MTU.
- */
+/* Processes an ICMP error. Returns false if it matches no datagram or does not reduce the MTU. */
 bool sl_udp_pmtu_too_big(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			 const uint8_t *l4, uint32_t mtu, uint64_t now_ns);
 

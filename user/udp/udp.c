@@ -33,7 +33,7 @@ static void udp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *k
 	int listener;
 
 	(void)key; /* datagrams have no flow state */
-	/* A source port of zero means no reply (RFC 768), which makes a request useless. */
+	/* RFC 768: a source port of zero means no reply. */
 	if (sl_udp_parse(f->data, f->len, &v) < 0 || v.hdr->sport_be == 0) {
 		sl_net_drop_frame(n, f, SL_DROP_UDP_HEADER);
 		return;
@@ -66,7 +66,6 @@ static void udp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *k
 		sl_frame_put(n->umem, chunk.frame);
 }
 
-/* There is no other state per peer. */
 static void udp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 			   bool hard)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An address and port of either family, and conversions. Equal addresses have equal bytes. Also
- * prefixes.
- */
+/* An address and port, and conversions. Equal addresses have equal bytes. */
 #ifndef SL_WIRE_ADDR_H
 #define SL_WIRE_ADDR_H
 
@@ -21,8 +18,8 @@ _Static_assert(sizeof(struct sl_addr) == 20, "no hidden padding: compared and ha
 
 /* The bits after the first len are zero. */
 struct sl_addr_prefix {
-	uint8_t addr[16]; /* IPv4: first four bytes, the rest zero */
-	uint8_t family;   /* 4 or 6 */
+	uint8_t addr[16];
+	uint8_t family; /* 4 or 6 */
 	uint8_t len;
 };
 

@@ -20,10 +20,9 @@
 #include "wire/ip4.h"
 #include "wire/ip6.h"
 
-/* Adds len bytes at any alignment. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum);
 
-/* Copies len bytes and adds them, in one pass. Must not overlap. */
+/* Copies and adds; must not overlap. */
 uint64_t sl_csum_copy(void *dst, const void *src, size_t len, uint64_t sum);
 
 /* Returns "avx2" or "portable". */
@@ -89,7 +88,6 @@ static inline uint64_t sl_csum_pseudo6(const uint8_t src[16], const uint8_t dst[
 	return sum;
 }
 
-/* Returns true if the transport bytes match the pseudo-header. */
 static inline bool sl_csum_l4_ok(uint64_t pseudo, const void *l4, size_t len)
 {
 	return sl_csum_fold(sl_csum_add(l4, len, pseudo)) == 0xffff;
@@ -104,7 +102,7 @@ static inline bool sl_csum_l4_partial(uint64_t pseudo, uint16_t csum_be)
 	return sl_csum_fold(pseudo) == csum_be;
 }
 
-/* Returns the sum of an IPv4 header of five to fifteen words. */
+/* Five to fifteen words. */
 static inline uint64_t sl_csum_ip4(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
 	uint64_t sum = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): header and quoted packet. */
+/* ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443). */
 #ifndef SL_WIRE_ICMP_H
 #define SL_WIRE_ICMP_H
 
@@ -66,7 +66,6 @@ static inline int sl_icmp_parse(const uint8_t *p, size_t len, const struct sl_ic
 	return sizeof(**hdr);
 }
 
-/* Returns true for an error, which quotes a packet. */
 static inline bool sl_icmp4_is_error(uint8_t type)
 {
 	return type == SL_ICMP4_UNREACHABLE || type == SL_ICMP4_TIME_EXCEEDED ||

@@ -14,7 +14,7 @@
 #include "wire/verdict.h"
 
 enum {
-	SL_IP6_EXT_MAX = 8, /* headers walked before giving up */
+	SL_IP6_EXT_MAX = 8,
 
 	SL_IP6_EXT_HOP = 0,
 	SL_IP6_EXT_ROUTING = 43,

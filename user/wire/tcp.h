@@ -104,7 +104,6 @@ static inline bool sl_seq_geq(uint32_t a, uint32_t b)
 	return sl_seq_diff(a, b) >= 0;
 }
 
-/* first <= x < first + len */
 static inline bool sl_seq_in(uint32_t x, uint32_t first, uint32_t len)
 {
 	return x - first < len;

@@ -90,7 +90,7 @@ int sl_umem_init(struct sl_umem *u, uint32_t frame_size, uint32_t frame_cnt);
 /* All frames must be free or forgotten, and all ports closed. */
 void sl_umem_fini(struct sl_umem *u);
 
-/* Counts frames per state into out[SL_FRAME_STATE_CNT]: for tests and debugging. */
+/* Counts per state: for tests. */
 void sl_umem_census(const struct sl_umem *u, uint32_t *out);
 
 static inline uint8_t *sl_frame_base(const struct sl_umem *u, const struct sl_frame *f)
@@ -103,7 +103,6 @@ static inline struct sl_frame *sl_frame_at(const struct sl_umem *u, uint64_t add
 	return &u->frames[addr >> u->frame_shift];
 }
 
-/* Returns the bytes that can be appended. */
 static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_frame *f)
 {
 	return (size_t)(sl_frame_base(u, f) + u->frame_size - (f->data + f->len));
@@ -113,9 +112,7 @@ static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_
 void sl_frame_check_get(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
 void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f);
 void sl_frame_check_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
-/*
- * The same for bytes that a transport reads until completion. step: 1 from now on, -1 no more, 0 read now.
- */
+/* Bytes that a transport reads until completion. step: 1 from now on, -1 no more, 0 read now. */
 void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step);
 #ifdef SL_DEBUG
 #define SL_FRAME_CHECK(call) (call)
@@ -158,7 +155,7 @@ static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_fr
 	f->state = (uint8_t)state;
 }
 
-/* Called by ports: the kernel has sent a frame. */
+/* Called by ports after transmission. */
 static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
 {
 	if (f->retain)
@@ -167,7 +164,7 @@ static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
 		sl_frame_put(u, f);
 }
 
-/* Called by tcp: a retained frame is not needed any more, in any state. */
+/* Called by tcp, in any state. */
 static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
 {
 	if (f->state == SL_FRAME_TX)
@@ -198,8 +195,8 @@ static inline bool sl_umem_low(const struct sl_umem *u)
 struct sl_chunk {
 	const uint8_t *ptr;
 	size_t len;
-	struct sl_frame *frame; /* NULL: the bytes may only be copied */
-	uint64_t rx_ns;         /* arrival of the frame; 0: unknown */
+	struct sl_frame *frame; /* NULL: copy only */
+	uint64_t rx_ns;
 	uint64_t take_ns;
 };
 

@@ -102,7 +102,6 @@ static int read_lists(struct lists *l)
 	return rc;
 }
 
-/* Returns true if the lists differ from those before. */
 static bool replace_lists(struct sl_host_addrs *h, const struct lists *l)
 {
 	bool same = h->addrs && h->addr_cnt == l->addr_cnt && h->mac_cnt == l->mac_cnt &&
@@ -153,7 +152,7 @@ void sl_host_addrs_close(struct sl_host_addrs *h)
 
 static void drain_events(struct sl_host_addrs *h)
 {
-	char event[16]; /* the rest does not matter */
+	char event[16];
 
 	for (int i = 0; i < EVENTS_PER_POLL; i++) {
 		ssize_t n = recv(h->fd, event, sizeof(event), 0);

@@ -39,7 +39,7 @@ struct sl_host_addrs {
  */
 int sl_host_addrs_open(struct sl_host_addrs *h, struct sl_err *err);
 
-/* Frees the lists and closes the socket. Idempotent; *h may also be zero with fd -1. */
+/* Idempotent; *h may also be zero with fd -1. */
 void sl_host_addrs_close(struct sl_host_addrs *h);
 
 /*

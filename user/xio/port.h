@@ -26,7 +26,6 @@ struct sl_port_ops {
 	unsigned (*tx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned cnt);
 	/* Once per loop: completions, refill, wake-up of the kernel. */
 	void (*flush)(struct sl_port *p);
-	/* Returns the frames without completion. */
 	unsigned (*tx_pending)(const struct sl_port *p);
 	void (*close)(struct sl_port *p);
 };
@@ -46,8 +45,8 @@ struct sl_port {
 	uint8_t mac[6];
 	uint16_t mtu; /* largest IP packet */
 	uint16_t queue;
-	bool partial_csum; /* an L4 checksum may be the pseudo-header sum only */
-	int fd;            /* readable when frames have arrived; -1: fake */
+	bool partial_csum;
+	int fd; /* readable when frames have arrived; -1: fake */
 	int ifindex;
 	char ifname[16];
 	struct sl_port_stats stats;

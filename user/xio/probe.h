@@ -37,15 +37,15 @@ struct sl_nic_info {
 	bool ethernet;
 	uint32_t xdp_prog_id; /* attached program, 0: none */
 };
-/* Returns 0, -ENODEV if there is no such interface, or -errno. */
+/* Returns 0, -ENODEV, or -errno. */
 int sl_probe_nic(const char *ifname, struct sl_nic_info *out);
 
-/* Returns the receive queues in use; 0: unknown. */
+/* Returns 0 if unknown. */
 uint32_t sl_probe_queues(const char *ifname);
 
 /*
  * Returns true for a bonding master, and writes its members, "a, b", to text. AF_XDP sockets of a
- * master receive nothing: packets arrive on the queues of its members.
+ * master receive nothing.
  */
 bool sl_probe_bond(const struct sl_nic_info *nic, const char *ifname, char *text, size_t len);
 

@@ -45,7 +45,7 @@ struct xsk_port {
 	struct xsk_ring_prod fill;
 	struct xsk_ring_prod tx;
 	struct xsk_ring_cons comp;
-	uint32_t filled; /* frames of the kernel or in the rx ring */
+	uint32_t filled;
 	uint32_t fill_target;
 	uint32_t tx_pending;
 	struct sl_queue *queue; /* shared with the XDP program */
@@ -58,7 +58,7 @@ struct xsk_port {
 	const struct sl_xdp *xdp;
 	bool registered;
 	int ctl_fd;         /* for ioctls in the interface's namespace */
-	uint32_t queue_cnt; /* of the interface at the open */
+	uint32_t queue_cnt; /* at the open */
 };
 
 static struct xsk_port *self(struct sl_port *p)
@@ -176,7 +176,6 @@ static void reap_completions(struct xsk_port *x)
 	x->tx_pending -= cnt;
 }
 
-/* In batches (a shared cache line); at once if the ring runs dry. */
 static void refill_ring(struct xsk_port *x)
 {
 	struct sl_umem *u = x->port.umem;
@@ -267,7 +266,6 @@ static void xsk_close(struct sl_port *p)
 	if (x->registered)
 		sl_xdp_clear_socket(x->xdp, p->queue);
 	delete_socket(x);
-	/* The kernel has no frames any more. */
 	u = p->umem;
 	for (uint32_t i = 0; i < u->frame_cnt; i++) {
 		struct sl_frame *f = &u->frames[i];
@@ -417,7 +415,7 @@ static int describe_port(struct xsk_port *x, const char *ifname, bool generic, s
 	return 0;
 }
 
-/* Best effort: a failure does not stop the port. */
+/* Best effort. */
 static void tune_socket(struct xsk_port *x, const struct sl_xsk_options *o)
 {
 	const int fd = x->port.fd, on = 1, send_buffer = SEND_BUFFER;
@@ -518,7 +516,7 @@ void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out)
 
 	*out = p->stats;
 	if (getsockopt(p->fd, SOL_XDP, XDP_STATISTICS, &st, &len) < 0)
-		return; /* the socket and its counters are gone */
+		return;
 	out->rx_dropped = st.rx_dropped;
 	out->rx_ring_full = st.rx_ring_full;
 	out->fill_empty = st.rx_fill_ring_empty_descs;

@@ -44,10 +44,10 @@ void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out);
 /* Returns 0, or -ENETDOWN or -ENODEV and a line in why. Any thread. */
 int sl_xsk_status(const struct sl_port *p, struct sl_err *why);
 
-/* Returns the frames in the tx ring that the kernel has not looked at. */
+/* Returns the frames that the kernel has not looked at. */
 unsigned sl_xsk_tx_unsent(const struct sl_port *p);
 
-/* Returns the bytes of a frame for an IP packet of `mtu` bytes. */
+/* Returns the bytes that a frame needs for that MTU. */
 uint32_t sl_xsk_frame_need(uint32_t mtu);
 
 /* Binds without an XDP program and closes again. Returns enum sl_port_mode or -errno. */

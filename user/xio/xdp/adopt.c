@@ -83,7 +83,7 @@ static bool is_ours(struct xdp_program *p)
 	return p && strcmp(xdp_program__name(p), SL_XDP_PROG) == 0;
 }
 
-/* Returns -ENOENT without a program of ours or in the way. */
+/* Returns -ENOENT without a program. */
 static int look_for_program(struct sl_xdp_setup *s)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(s->nic.ifindex);

@@ -125,7 +125,6 @@ static int attach_dispatcher(struct sl_xdp_setup *s, bool generic)
 		   : 0;
 }
 
-/* The mode line gives the reason for generic. */
 static int attach_one_way(struct sl_xdp_setup *s, bool dispatcher)
 {
 	int (*attach)(struct sl_xdp_setup *, bool) = dispatcher ? attach_dispatcher : attach_link;

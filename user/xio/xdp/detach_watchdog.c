@@ -52,7 +52,7 @@ static _Noreturn void run_watchdog(int end_fd, int ifindex, uint32_t prog_id)
 	char none;
 	int null_fd = open("/dev/null", O_RDWR);
 
-	/* Descriptors left open here, links and sockets above all, would outlive the gateway. */
+	/* Open descriptors would outlive the gateway. */
 	for (int fd = 0; fd <= 2 && null_fd >= 0; fd++)
 		dup2(null_fd, fd);
 	dup2(end_fd, 3);

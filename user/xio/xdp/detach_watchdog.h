@@ -20,10 +20,7 @@ struct sl_detach_watchdog {
 /* Forks. Returns 0 or -errno. Must precede threads and sockets. */
 int sl_detach_watchdog_start(struct sl_detach_watchdog *g, int ifindex, uint32_t prog_id);
 
-/*
- * Lets the watchdog detach the program, and waits for its end. Returns true if it did. Needs no
- * rights.
- */
+/* Waits for the watchdog's end. Returns true if it has detached the program. Needs no rights. */
 bool sl_detach_watchdog_end(struct sl_detach_watchdog *g);
 
 /*

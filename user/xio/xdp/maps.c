@@ -123,7 +123,6 @@ static int take_map(struct sl_xdp *x, int fd, const struct bpf_map_info *info)
 	return 0;
 }
 
-/* The sizes must agree with each other. */
 static int derive_counts(struct sl_xdp *x, struct sl_err *err)
 {
 	struct bpf_map_info hist, live, ctl;
@@ -174,7 +173,7 @@ int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, struct sl_err *err)
 	return derive_counts(x, err);
 }
 
-/* As the kernel: an mmapable array. */
+/* as in the kernel */
 static size_t mmap_len(enum sl_xdp_map map, size_t entries)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps of a program (sluice/abi.h): found, checked and mapped in maps.c, pinned in pins.c. */
+/* Maps of a program (sluice/abi.h). */
 #ifndef SL_XIO_XDP_MAPS_H
 #define SL_XIO_XDP_MAPS_H
 

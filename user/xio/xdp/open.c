@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes an interface. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

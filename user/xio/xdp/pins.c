@@ -39,7 +39,6 @@ static int make_dir(const char *path)
 	return errno == EEXIST ? check_owner(path) : -errno;
 }
 
-/* Returns a locked descriptor, or -errno. */
 static int lock_dir(const char *path)
 {
 	struct stat here, there;

@@ -10,7 +10,6 @@
 
 #define SL_XDP_PROG "sluice_xdp"
 
-/* A failed step has put its line into err. */
 struct sl_xdp_setup {
 	struct sl_xdp *x;
 	const struct sl_xdp_options *o;
@@ -19,18 +18,12 @@ struct sl_xdp_setup {
 	struct sl_err *err;
 };
 
-/*
- * attach.c: loads and attaches our program. `mode` tells how, and why not otherwise. Returns 0 or
- * -errno.
- */
+/* attach.c: loads and attaches our program. Returns 0 or -errno. */
 int sl_xdp_put_on(struct sl_xdp_setup *s);
 /* Detaches our program. */
 void sl_xdp_take_off(struct sl_xdp *x);
 
-/*
- * adopt.c: looks for programs on the interface. Returns 0 (adopted), -ENOENT (none of ours, and
- * none in the way), or -errno.
- */
+/* adopt.c: Returns 0 (adopted), -ENOENT (none in the way), or -errno. */
 int sl_xdp_look_for_ours(struct sl_xdp_setup *s);
 
 /* 0 or -errno. */

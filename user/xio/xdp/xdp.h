@@ -92,7 +92,7 @@ struct sl_xdp {
 	struct xdp_program *dispatched;
 };
 
-/* Returns 0, or -errno and a line in err; *x is then as after sl_xdp_close(). */
+/* Returns 0, or -errno and a line in err; *x is then closed. */
 int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_options *o,
 		struct sl_err *err);
 
@@ -105,10 +105,7 @@ int sl_xdp_status(const struct sl_xdp *x, struct sl_err *why);
 /* Detaches unless adopted, removes the pins, unmaps. Idempotent. */
 void sl_xdp_close(struct sl_xdp *x);
 
-/*
- * Removes the pins of dead gateways, for all interfaces and network namespaces. root: as in the
- * options.
- */
+/* Removes the pins of dead gateways in all network namespaces. root: as in the options. */
 void sl_xdp_sweep_pins(const char *root);
 
 /* Directs packets for `key` to the sockets; replaces its entry. */
