@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interface between a link and the wire. Implemented by shm (memfd rings), verbs (RC queue pairs),
- * ud (datagrams of a shared queue pair) and tcp (TLS over kernel sockets). One suite in tests/rpc
- * runs over all.
+ * Interface between a link and the wire: shm (memfd rings), verbs (RC queue pairs), ud (datagrams
+ * of a shared queue pair), tcp (TLS over kernel sockets). One suite in tests/rpc runs over all.
  *
- * Messages of up to slot_len bytes travel in slots. Longer ones, with a body of at most bulk_max
- * bytes, travel in the peer's bulk ring and take a slot for the announcement; tcp sends them in
- * line. The transport enforces both windows (the peer's slots, its own send queue), fills in
- * `consumed`, and handles CREDIT.
+ * Messages of up to slot_len bytes travel in slots. Longer bodies, up to bulk_max bytes, travel in
+ * the peer's bulk ring and take a slot for the announcement; tcp sends them in line. The transport
+ * enforces both windows (the peer's slots, its own send queue), fills in `consumed`, and handles
+ * CREDIT.
  *
  * Received bytes are lent until release(), in order. Nothing behind a lent message returns to the
  * peer: release soon.
@@ -30,93 +29,86 @@ struct sl_transport;
 struct sl_poll_group;
 
 /*
- * A received message. The header is a private copy with checked version, type and fragment_len. A
- * hostile peer may change the body: copy what is parsed.
+ * A received message. The header is a checked private copy. A hostile peer may change the body:
+ * copy what is parsed.
  */
 struct sl_message {
 	struct sl_rpc_header header;
 	const uint8_t *body;
-	uint32_t token; /* for release() */
+	uint32_t token;
 };
 
 struct sl_transport_ops {
 	const char *name;
 	/*
-	 * Posts a message: header, then spans (header->fragment_len bytes). Returns 0, -EAGAIN
-	 * (window full), -ENOTCONN, or the error of poll(). cookie: requests `sent`, unless 0.
+	 * Posts a message of header->fragment_len bytes. Returns 0, -EAGAIN (window full),
+	 * -ENOTCONN, or the error of poll(). cookie: requests `sent`, unless 0.
 	 */
 	int (*post)(struct sl_transport *t, const struct sl_rpc_header *header,
 		    const struct sl_span *spans, unsigned span_cnt, uint64_t cookie);
-	/* Sends CREDIT that is due, rings the doorbell. */
+	/* Sends due CREDIT, rings the doorbell. */
 	void (*flush)(struct sl_transport *t);
 	/*
-	 * Returns up to max messages, without CREDIT, or -errno: the channel is broken. -EPROTO:
-	 * the peer broke the protocol. -ENOBUFS: it had no slot for what its window allowed.
+	 * Returns up to max messages, without CREDIT. -EPROTO: the peer broke the protocol.
+	 * -ENOBUFS: it had no slot for what its window allowed. Any -errno: the channel is broken.
 	 */
 	int (*poll)(struct sl_transport *t, struct sl_message *msgs, unsigned max);
-	/* Gives the bytes of a message back. */
+	/* Gives a message's bytes back. */
 	void (*release)(struct sl_transport *t, const struct sl_message *m);
-	/* Returns cookies of posts whose spans may be reused; none where `copies` is set. */
+	/* Returns cookies of posts whose spans may be reused. */
 	unsigned (*sent)(struct sl_transport *t, uint64_t *cookies, unsigned max);
-	/* Returns the longest body that a data message can carry now; 0: no slot is free. */
+	/* Returns the longest data body now; 0: no slot. */
 	uint32_t (*window)(const struct sl_transport *t);
 	/* Updates posted_bytes. */
 	void (*progress)(struct sl_transport *t);
 	/*
 	 * Event mode: the fd becomes readable when a message arrives, with want_room also when
-	 * posted bytes complete. Returns false if that has happened: poll again.
+	 * posted bytes complete. Returns false if that has happened.
 	 */
 	bool (*arm)(struct sl_transport *t, bool want_room);
 	void (*disarm)(struct sl_transport *t);
-	/*
-	 * Asks the kernel whether the peer is alive: about every millisecond, and after events.
-	 * Returns 0 or -errno.
-	 */
+	/* Asks the kernel whether the peer is alive. Returns 0 or -errno. */
 	int (*check)(struct sl_transport *t);
 	/* Stops reading lent bytes. NULL where `copies` always holds. */
 	void (*halt)(struct sl_transport *t);
-	/* Returns true if all posted bytes have reached the peer's host. NULL: always true. */
+	/* Returns true if the peer's host has all posted bytes. NULL: always. */
 	bool (*delivered)(const struct sl_transport *t);
-	/* Does not block: slow steps run elsewhere, see sl_rpc_wait_closed(). */
+	/* Does not block, see sl_rpc_wait_closed(). */
 	void (*close)(struct sl_transport *t);
-	/*
-	 * Joins the poll group of `owner`. Returns 0 or -errno. NULL: the transport has an fd of
-	 * its own.
-	 */
+	/* Joins the poll group of `owner`. Returns 0 or -errno. NULL: own fd. */
 	int (*attach)(struct sl_transport *t, const void *owner);
 };
 
 struct sl_transport {
 	const struct sl_transport_ops *ops;
-	int fd;              /* watched for EPOLLIN */
-	bool copies;         /* post() has copied the bytes when it returns */
-	uint32_t slot_len;   /* bytes of header + body that fit a slot */
-	uint32_t bulk_max;   /* largest body of one message; at most a quarter of the ring */
-	uint32_t slice_min;  /* shortest slice that is worth a message */
-	uint32_t spans_max;  /* spans that a message reads in place; more are copied. 0: no limit */
-	uint64_t peer_epoch; /* boot epoch of the peer, from its HELLO */
+	int fd;            /* watched for EPOLLIN */
+	bool copies;       /* post() copies the bytes */
+	uint32_t slot_len; /* header + body */
+	uint32_t bulk_max; /* at most a quarter of the ring */
+	uint32_t slice_min;
+	uint32_t spans_max;   /* read in place, more are copied; 0: no limit */
+	uint64_t peer_epoch;  /* from its HELLO */
 	uint16_t peer_worker; /* acceptor: worker of the gateway */
-	uint64_t link;        /* number of the link that the dialer chose */
-	bool resumes;         /* the link migrates to this transport (sl_link_migrate()) */
-	uint32_t number;      /* this end's number of a virtual connection; 0: none */
-	/* virtual connection: the peer has owed an answer since; 0: no */
+	uint64_t link;        /* chosen by the dialer */
+	bool resumes;         /* a link migrates here (sl_link_migrate()) */
+	uint32_t number;      /* our number of a virtual connection; 0: none */
+	/* the peer has owed an answer since; 0: no */
 	uint64_t silent_ns;
-	_Atomic bool port_down; /* the port is down, nothing is posted; any thread */
+	_Atomic bool port_down; /* nothing is posted; any thread */
 	bool peer_busy;         /* set by the owner: the peer may be computing */
-	uint64_t rate_bps;      /* for the cap of posted bytes */
-	uintptr_t port;         /* same value: same wire; 0: not shared */
-	uint32_t posted_bytes;  /* posted, not yet completed */
+	uint64_t rate_bps;
+	uintptr_t port;        /* same value: same wire; 0: not shared */
+	uint32_t posted_bytes; /* not yet completed */
 	uint64_t doorbells;
-	/* Datagrams: retransmitted, received twice, with a bad MAC. */
+	/* datagrams */
 	uint64_t retransmitted, duplicates, bad_mac;
 	struct sl_credits credits;
-	struct sl_poll_group *poll_group; /* poll group, set by attach(); NULL: none */
+	struct sl_poll_group *poll_group; /* set by attach(); NULL: none */
 	void *watcher;                    /* set by sl_poll_groups_watch() */
-	struct sl_list ready_node;        /* in the poll group's list: input */
+	struct sl_list ready_node;        /* poll group's list: input */
 	char info[128];
 };
 
-/* Returns which of the peer's slots a message of this type may use. */
 static inline enum sl_credit_kind sl_message_kind(const struct sl_rpc_header *h)
 {
 	switch (h->version_type & 15) {
@@ -140,7 +132,7 @@ static inline uint32_t sl_transport_window(const struct sl_transport *t, uint32_
 	return bulk > small ? bulk : small;
 }
 
-/* Checks what every transport requires of a received header. Returns 0 or -EPROTO. */
+/* Checks a received header. Returns 0 or -EPROTO. */
 static inline int sl_message_check(const struct sl_rpc_header *h, uint32_t bulk_max)
 {
 	unsigned type = h->version_type & 15;
@@ -152,7 +144,7 @@ static inline int sl_message_check(const struct sl_rpc_header *h, uint32_t bulk_
 	return 0;
 }
 
-/* Copies the body that post() was given: at most `room` bytes, whatever the spans say. */
+/* Copies the body: at most `room` bytes, whatever the spans say. */
 static inline void sl_message_gather(uint8_t *to, size_t room, const struct sl_span *spans,
 				     unsigned span_cnt)
 {
@@ -166,39 +158,38 @@ static inline void sl_message_gather(uint8_t *to, size_t room, const struct sl_s
 	}
 }
 
-/* Accepting side. `fd` (possibly an epoll fd) is readable when accept() has something to do. */
+/* Accepting side. `fd` is readable when accept() has something to do. */
 struct sl_rpc_listener;
 struct sl_rpc_listener_ops {
 	/* Returns the next established transport, or NULL. Never blocks. */
 	struct sl_transport *(*accept)(struct sl_rpc_listener *l, uint64_t now_ns);
-	/* accept() without system calls, for a busy owner. NULL: impossible. */
+	/* accept() without system calls; NULL: impossible. */
 	struct sl_transport *(*poll_nonblock)(struct sl_rpc_listener *l, uint64_t now_ns);
-	/* Returns when to call accept() without an event; UINT64_MAX: never. */
+	/* Returns when to call accept() without an event. */
 	uint64_t (*next_ns)(const struct sl_rpc_listener *l);
 	void (*close)(struct sl_rpc_listener *l);
 };
 struct sl_rpc_listener {
 	const struct sl_rpc_listener_ops *ops;
 	int fd;
-	uint64_t refused; /* peers that failed the handshake or found no room */
+	uint64_t refused;
 	/*
-	 * Links that the owner still takes; set before each accept(), unlimited at first. Further
-	 * peers hear that the backend is full.
+	 * Links that the owner still takes; set before each accept(). Further peers hear that the
+	 * backend is full.
 	 */
 	_Atomic uint32_t accept_limit;
-	_Atomic uint32_t unaccepted; /* granted of `room`, not handed over yet */
+	_Atomic uint32_t unaccepted; /* granted, not handed over yet */
 };
 
-/* Error message that the connecting side prints. */
 #define SL_RPC_FULL_TEXT "refused: the backend has as many connections as it takes"
 
-/* Returns true if a new link finds no room. A migrating link has its room. */
+/* Returns true if a new link finds no room; a migrating link has it. */
 static inline bool sl_rpc_listener_full(const struct sl_rpc_listener *l, uint32_t hello_flags)
 {
 	return !(hello_flags & SL_HELLO_RESUME) && l->unaccepted >= l->accept_limit;
 }
 
-/* Allocates a listener of `size` bytes. Returns NULL and a line in err if out of memory. */
+/* Allocates a listener. Returns NULL and a line in err if out of memory. */
 static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listener_ops *ops,
 					struct sl_err *err)
 {
@@ -214,13 +205,12 @@ static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listene
 	return l;
 }
 
-/* Returns what is granted of a requested size. */
 static inline uint32_t sl_rpc_at_most(uint32_t asked, uint32_t most)
 {
 	return asked < most ? asked : most;
 }
 
-/* Returns true for a lack of descriptors or memory: accept() may succeed later. */
+/* Returns true for a lack of descriptors or memory. */
 static inline bool sl_rpc_accept_later(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -229,40 +219,40 @@ static inline bool sl_rpc_accept_later(int error)
 struct sl_rpc_listen_options {
 	const char *address; /* behind "scheme://" */
 	const char *key_file;
-	uint32_t bulk_ring_len, slots;   /* upper bounds; a peer may ask for less */
-	const struct sl_rpc_memory *mem; /* that posts may reference; NULL: none */
+	uint32_t bulk_ring_len, slots;   /* upper bounds */
+	const struct sl_rpc_memory *mem; /* NULL: none */
 };
 
-/* A transport in the list of dial.c. dial and listen return NULL and a line in err on failure. */
+/* A transport. dial and listen return NULL and a line in err on failure. */
 struct sl_transport_scheme {
 	const char *scheme;
-	uint32_t bulk_ring_len; /* the gateway's default; 0: the transport has no ring */
+	uint32_t bulk_ring_len; /* default; 0: no ring */
 	struct sl_transport *(*dial)(const struct sl_rpc_dial_options *opt, const char *address,
 				     struct sl_err *err);
 	struct sl_rpc_listener *(*listen)(const struct sl_rpc_listen_options *opt,
 					  struct sl_err *err);
-	void (*wait_closed)(void); /* NULL: nothing to wait for */
-	/* Asks for a connection by its number; NULL: connections have none. */
+	void (*wait_closed)(void); /* may be NULL */
+	/* NULL: connections have no number */
 	enum sl_rpc_probe_result (*probe_peer)(const struct sl_rpc_dial_options *opt,
 					       const char *address, uint32_t number);
 	int (*route_info)(const char *address, const struct sl_rpc_rdma *rdma, char *text,
 			  size_t len);         /* NULL: the peer is on this host */
-	bool (*has_name)(const char *address); /* NULL: addresses are never names */
-	void (*preload)(void);                 /* NULL: nothing is loaded late */
+	bool (*has_name)(const char *address); /* NULL: never */
+	void (*preload)(void);                 /* may be NULL */
 };
 extern const struct sl_transport_scheme sl_shm_scheme, sl_rc_scheme, sl_ud_scheme, sl_sock_scheme;
 
 /*
- * Listens at an endpoint as of sl_rpc_dial(), ignoring opt->address. Returns NULL and a line in err
- * on failure.
+ * Listens at an endpoint (sl_rpc_dial()), ignoring opt->address. Returns NULL and a line in err on
+ * failure.
  */
 struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,
 				      struct sl_err *err);
 
-/* Waits about 50 ms for the end of all that was closed; for the end of a program. */
+/* Waits about 50 ms for closed transports, at the program's end. */
 void sl_rpc_wait_closed(void);
 
-/* Returns a random number that identifies this process. A forked child draws its own. */
+/* Returns a random number of this process. A forked child draws its own. */
 uint64_t sl_rpc_boot_epoch(void);
 
 #endif
