@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Chunked coding, RFC 9112 7.1. Framing is parsed byte by byte, because any byte may end a segment.
- * http1.c passes the data to the core. Call order: sl_http1_chunked_next -> next_state ->
- * size_line, parse_extension, trailer.
- */
+/* Chunked coding, RFC 9112 7.1. Framing is parsed byte by byte: any byte may end a segment. */
 #include "base/num.h"
 #include "front/http1/http1.h"
 #include "http/chars.h"
@@ -27,9 +23,9 @@ static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_fr
 }
 
 /*
- * Returns the next state after byte b of an extension or a blank after the size, or -1 to refuse.
- * Extensions are ignored, but must have the syntax of RFC 9112 7.1.1. Blanks around ";" and "="
- * (BWS, RFC 9110 5.6.3) are allowed, and before the line end, where some servers pad sizes.
+ * Returns the next state in an extension or a blank after the size, or -1 to refuse. Extensions are
+ * ignored, but must match RFC 9112 7.1.1. Blanks (BWS, RFC 9110 5.6.3) are allowed around ";" and
+ * "=", and before the line end.
  */
 static int parse_extension(struct sl_http1_chunked *c, uint8_t b)
 {
@@ -85,7 +81,7 @@ static int parse_extension(struct sl_http1_chunked *c, uint8_t b)
 	return b == '\r' ? SL_CHUNKED_SIZE_LF : -1;
 }
 
-/* Returns the next state after byte b of the size and its line end, or -1 to refuse. */
+/* Returns the next state in the size and its line end, or -1 to refuse. */
 static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
 		     unsigned *status)
 {
@@ -112,7 +108,7 @@ static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_fron
 	return SL_CHUNKED_TRAILER;
 }
 
-/* Same after the last chunk: trailer fields are checked like header fields, and ignored. */
+/* Trailer fields are checked like header fields, and ignored. */
 static int parse_trailer(struct sl_http1_chunked *c, uint8_t b,
 			 const struct sl_front_limits *limits, unsigned *status)
 {

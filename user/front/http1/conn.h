@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of one HTTP/1 connection, shared by http1.c (input, events), partial_head.c and reply.c.
+ * State of one HTTP/1 connection.
  *
  *   head -> stream -> stream -> tail      requests without a complete reply, oldest first;
  *    |                           |        only the head may write, only the tail may be receiving
  *    +-- its reply is next       +-- CONN_RX: its body is being received
  *
- * Only sl_http1_advance() pulls replies and ends streams. It runs after input, and when a reply or
- * room to write arrives.
+ * Only sl_http1_advance() pulls replies and ends streams: after input, and when a reply or room
+ * arrives.
  */
 #ifndef SL_FRONT_HTTP1_CONN_H
 #define SL_FRONT_HTTP1_CONN_H
@@ -17,41 +17,41 @@
 
 enum http1_phase {
 	PHASE_HEAD,
-	PHASE_BODY, /* Content-Length: rx->body_left */
+	PHASE_BODY, /* Content-Length */
 	PHASE_CHUNKED,
-	PHASE_TRAILERS, /* open_ended stream: after the last chunk */
-	PHASE_DEAD,     /* no further request: input is dropped */
+	PHASE_TRAILERS, /* open_ended: after the last chunk */
+	PHASE_DEAD,     /* no further request: drop input */
 };
 
 enum http1_flag {
 	CONN_DRAIN = 1 << 0,
-	CONN_CLOSED = 1 << 1,  /* cb->close was called, or the connection is gone */
-	CONN_CLOSE = 1 << 2,   /* close after the last stream */
-	CONN_POOLED = 1 << 3,  /* `part` is from env->heads, not a frame */
-	CONN_NO_BODY = 1 << 4, /* the error answers a HEAD request */
+	CONN_CLOSED = 1 << 1, /* cb->close was called, or connection gone */
+	CONN_CLOSE = 1 << 2,
+	CONN_POOLED = 1 << 3,  /* `part` is from env->heads */
+	CONN_NO_BODY = 1 << 4, /* the error answers HEAD */
 	CONN_RX = 1 << 5,      /* the tail's body is being received */
 };
 
-/* A partial head or trailers and a body exclude each other, so they share memory. */
+/* A partial head or trailers and a body exclude each other, and share memory. */
 struct http1 {
 	void *conn;
 	struct sl_stream *head, *tail;
 	union {
-		struct sl_http1_chunked chunked; /* PHASE_CHUNKED */
+		struct sl_http1_chunked chunked;
 		struct {
 			union {
 				struct sl_frame *frame;
 				uint8_t *buf;
-			} part; /* storage of the partial head or trailers while part_len > 0 */
-			uint64_t rx_ns, take_ns; /* arrival of its first byte */
+			} part;                  /* partial head or trailers, while part_len > 0 */
+			uint64_t rx_ns, take_ns; /* of its first byte */
 		};
 	};
 	uint32_t part_len;
 	uint16_t count;
-	uint16_t error; /* status to send when the list is empty, then close */
+	uint16_t error; /* sent when the list is empty, then close */
 	uint8_t flags;
 	uint8_t phase;
-	uint32_t discarded; /* bytes dropped while the oldest reply is written */
+	uint32_t discarded; /* dropped while the oldest reply is written */
 };
 _Static_assert(sizeof(struct http1) <= SL_FRONT_STATE_SIZE, "fits into the client connection");
 
@@ -59,15 +59,15 @@ _Static_assert(sizeof(struct http1) <= SL_FRONT_STATE_SIZE, "fits into the clien
 enum {
 	ST_CLOSE = 1 << 0,
 	ST_EXPECT = 1 << 1,  /* 100 (Continue) is due */
-	ST_RX_OVER = 1 << 2, /* the request is complete, or its rest is dropped */
-	/* the connection must be reset: the client would take a FIN for the end of the reply */
+	ST_RX_OVER = 1 << 2, /* complete, or the rest is dropped */
+	/* the client would take a FIN for the end of the reply */
 	ST_RESET = 1 << 3,
 };
 
 /* sl_stream.state */
 enum {
 	REPLY_NONE,
-	REPLY_SWALLOW, /* HEAD, 204, 304, or replaced reply: drop the body */
+	REPLY_SWALLOW, /* HEAD, 204, 304, or replaced: drop the body */
 	REPLY_LENGTH,
 	REPLY_CHUNKS,
 	REPLY_UNTIL_CLOSE,
@@ -84,7 +84,7 @@ static inline void sl_http1_rx_over(struct http1 *h)
 	h->flags &= (uint8_t)~CONN_RX;
 }
 
-/* Stops parsing input if only an unneeded request body can follow. */
+/* Stops input if only an unneeded body can follow. */
 static inline void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
 {
 	if (!(st->flags & ST_CLOSE) || st->state == REPLY_NONE || st != h->tail)
@@ -97,22 +97,22 @@ static inline void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
 		sl_http1_rx_over(h);
 }
 
-/* http1.c. Pulls replies in order, ends finished streams, and closes if nothing is left. */
+/* http1.c. Pulls replies in order, ends finished streams, and closes if none is left. */
 void sl_http1_advance(struct http1 *h, const struct sl_front_env *env);
-/* Handles a protocol error: earlier requests are answered, then the error, then close. */
+/* Answers earlier requests, then the error, then closes. */
 void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
 		   enum sl_front_error error);
 
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
 /*
  * partial_head.c. Appends input to the partial head or trailers; *len is reduced to what fits.
- * Returns the gathered bytes if a line is complete, so that byte-wise input costs one parse per
- * field. Returns an empty span if parsing cannot get further, or if the request was refused.
+ * Returns the gathered bytes if a line is complete. Returns an empty span if parsing cannot get
+ * further or the request was refused.
  */
 struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
 				  const uint8_t *ptr, size_t *len);
 
-/* reply.c. Writes as much of a reply as is available and fits; sets REPLY_DONE at its end. */
+/* reply.c. Writes what is available and fits of a reply; sets REPLY_DONE at its end. */
 void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st);
 /* Writes h->error as the last reply. */
 void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env);

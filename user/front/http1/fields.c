@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of a head that frame or route the request: first the target (RFC 9112 3.2), then each
- * field, then their combination in sl_http1_framing() (RFC 9112 6.3). parse.c calls all three. The
- * HTTP/2 front calls the first two, so both protocols refuse the same requests.
+ * Fields that frame or route the request: target (RFC 9112 3.2), each field, then their combination
+ * (RFC 9112 6.3). HTTP/2 uses the first two, so both protocols refuse the same requests.
  */
 #include <errno.h>
 #include "base/num.h"
@@ -17,7 +16,7 @@ enum {
 	SEEN_KEEP_ALIVE = 1 << 4,
 	SEEN_EXPECT = 1 << 5,
 	SEEN_AUTHORITY = 1 << 6, /* in the request target */
-	SEEN_UPGRADE = 1 << 7,   /* option of the Connection field */
+	SEEN_UPGRADE = 1 << 7,   /* in the Connection field */
 };
 
 static bool port_ok(struct sl_span port)
@@ -27,7 +26,7 @@ static bool port_ok(struct sl_span port)
 	return port.len == 0 || (port.len <= 5 && sl_parse_u64_max(port, 65535, &n) == 0);
 }
 
-/* Checks IP-literal [ ":" port ]; only the alphabet between the brackets is checked. */
+/* IP-literal [ ":" port ]; between the brackets only the alphabet is checked. */
 static bool ip_literal_ok(struct sl_span a)
 {
 	size_t i = 1;
@@ -40,7 +39,7 @@ static bool ip_literal_ok(struct sl_span a)
 	return a.len == 0 || (a.ptr[0] == ':' && port_ok(sl_span_skip(a, 1)));
 }
 
-/* Checks uri-host [ ":" port ] without userinfo, RFC 9110 4.2.4, 7.2. Empty is accepted. */
+/* uri-host [ ":" port ] without userinfo, RFC 9110 4.2.4, 7.2. Empty is accepted. */
 bool sl_http1_authority_ok(struct sl_span a)
 {
 	const uint8_t *end;
@@ -68,7 +67,7 @@ static void split_query(struct sl_span target, struct sl_request *rq)
 	}
 }
 
-/* Parses absolute-form; its authority replaces Host, RFC 9112 3.2.2. */
+/* The authority replaces Host, RFC 9112 3.2.2. */
 static bool absolute_target(struct sl_span target, struct sl_http1_head *head)
 {
 	static const struct sl_span http = SL_SPAN_LIT("http://"), https = SL_SPAN_LIT("https://");
@@ -88,7 +87,7 @@ static bool absolute_target(struct sl_span target, struct sl_http1_head *head)
 	if (n == 0 || !sl_http1_authority_ok(head->rq.authority))
 		return sl_http1_refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
 	split_query(sl_span_skip(rest, n), &head->rq);
-	if (!head->rq.path.len) /* RFC 9112 3.2.4: OPTIONS without a path concerns the server */
+	if (!head->rq.path.len) /* RFC 9112 3.2.4: OPTIONS without a path */
 		head->rq.path = head->rq.method == SL_METHOD_OPTIONS && n == rest.len
 					? sl_span_str("*")
 					: sl_span_str("/");
@@ -121,7 +120,7 @@ static bool field_host(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* Refuses repeated lengths even if equal; RFC 9112 6.3 would allow merging them. */
+/* Refuses repeated lengths even if equal; RFC 9112 6.3 would allow them. */
 static bool field_length(struct sl_span v, struct sl_http1_head *head)
 {
 	int err = sl_parse_u64(v, &head->rq.content_length);
@@ -135,9 +134,8 @@ static bool field_length(struct sl_span v, struct sl_http1_head *head)
 }
 
 /*
- * Accepts "chunked" once; another coding before it gives 501 (RFC 9112 6.1). Empty list elements,
- * which RFC 9110 5.6.1.2 allows to ignore, are refused: llhttp and others do not take "chunked,"
- * for chunked.
+ * Accepts "chunked" once; another coding before it gives 501 (RFC 9112 6.1). Empty list elements
+ * (RFC 9110 5.6.1.2) are refused: llhttp and others do not take "chunked," for chunked.
  */
 static bool field_coding(struct sl_span v, struct sl_http1_head *head)
 {
@@ -189,7 +187,7 @@ static bool field_te(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* HTTP/1.0 ignores Expect, RFC 9110 10.1.1. */
+/* RFC 9110 10.1.1: not in HTTP/1.0. */
 static bool field_expect(struct sl_span v, struct sl_http1_head *head)
 {
 	if (head->minor == 0)
@@ -200,7 +198,7 @@ static bool field_expect(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* RFC 9218 4.2: the last valid "i" is used. */
+/* RFC 9218 4.2: the last valid "i". */
 static void read_incremental(struct sl_span e, struct sl_http1_head *head)
 {
 	struct sl_span v = sl_span_skip(e, 1);
@@ -212,7 +210,7 @@ static void read_incremental(struct sl_span e, struct sl_http1_head *head)
 		head->incremental = v.ptr[2] == '1';
 }
 
-/* RFC 9218 4.1: the last valid "u" of 0 to 7 is used; other parameters are ignored. */
+/* RFC 9218 4.1: the last valid "u" of 0 to 7. */
 static bool field_priority(struct sl_span v, struct sl_http1_head *head)
 {
 	struct sl_span e;

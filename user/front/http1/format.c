@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formats heads of replies (RFC 9112 4 to 6) and the end of a chunked one. Names and values come
- * from backends: one with control characters fails the whole head.
+ * Formats reply heads (RFC 9112 4 to 6) and chunked ends. Backend fields with control characters
+ * fail the head.
  */
 #include "base/cpu.h"
 #include "base/num.h"
@@ -32,9 +32,7 @@ static void put_u64(struct http1_out *o, uint64_t v)
 	put_bytes(o, digits, sl_format_u64(digits, v));
 }
 
-/*
- * Writes the status line, and Server and Date unless the backend set them, without the final CRLF.
- */
+/* Status line, Server and Date unless the backend set them, without the final CRLF. */
 static void put_start(struct http1_out *o, const struct sl_reply *r, const char *date)
 {
 	const char *text = sl_status_text(r->status);
@@ -121,7 +119,7 @@ size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint6
 	if (r->allow) {
 		char text[SL_METHODS_TEXT];
 
-		/* RFC 9110 15.5.6: a 405 lists the allowed methods. */
+		/* RFC 9110 15.5.6 */
 		PUT_LIT(&o, "\r\nallow: ");
 		put_bytes(&o, text, sl_methods_text(text, r->allow));
 	}

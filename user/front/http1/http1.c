@@ -32,7 +32,7 @@ static void cancel_all(struct http1 *h, const struct sl_front_env *env)
 	}
 }
 
-/* Closes or resets the connection, and cancels remaining streams. */
+/* Cancels remaining streams. */
 static void shut_down(struct http1 *h, const struct sl_front_env *env, bool reset)
 {
 	if (h->flags & CONN_CLOSED)
@@ -55,13 +55,13 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 		if (st->state == REPLY_NONE && (st->flags & ST_EXPECT) && !st->awaits) {
 			static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-			/* RFC 9110 10.1.1: an interim reply also waits for its turn. */
+			/* RFC 9110 10.1.1: an interim reply waits for its turn. */
 			if (st->refused || env->cb->write_head(h->conn, text, sizeof(text) - 1))
 				st->flags &= (uint8_t)~ST_EXPECT;
 		}
 		if (st->state != REPLY_DONE || !(st->flags & (ST_RX_OVER | ST_CLOSE)))
 			return;
-		/* Request and reply of the oldest stream are complete. */
+		/* Request and reply are complete. */
 		flags = st->flags;
 		if (sl_http1_rx(h) == st)
 			h->phase = PHASE_DEAD;
@@ -123,7 +123,7 @@ static void adopt_stream(struct http1 *h, const struct sl_front_env *env, struct
 		st->flags |= ST_EXPECT;
 	/*
 	 * Bytes after the head belong to another protocol. They must not be parsed as requests even
-	 * if the upgrade is refused, because their author may differ from that of the head.
+	 * if the upgrade is refused: their author may differ.
 	 */
 	if (st->upgrade) {
 		st->body_left = SL_LEN_UNKNOWN;
@@ -139,7 +139,7 @@ static void adopt_stream(struct http1 *h, const struct sl_front_env *env, struct
 	h->count++;
 }
 
-/* Starts a request. `more`: client bytes follow, so it does not wait for 100 (Continue). */
+/* `more`: client bytes follow, so it does not wait for 100 (Continue). */
 static void begin_request(struct http1 *h, const struct sl_front_env *env,
 			  struct sl_http1_head *head, bool more)
 {
@@ -212,7 +212,7 @@ static size_t input_head(struct http1 *h, const struct sl_front_env *env,
 	return gather_head(h, env, in.ptr, in.len);
 }
 
-/* Passes body bytes to the core, which may take the frame if they are its last bytes. */
+/* The core may take the frame with its last bytes. */
 static size_t deliver_body(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
 			   size_t off, size_t len)
 {
@@ -331,17 +331,17 @@ static size_t input_trailers(struct http1 *h, const struct sl_front_env *env,
 	return (size_t)n - old;
 }
 
-/* Processes input in the current phase. Returns the bytes used; 0: the rest must wait. */
+/* Returns the bytes used; 0: the rest must wait. */
 static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
 			 size_t off)
 {
 	const struct sl_stream *rx = sl_http1_rx(h);
 
-	if (rx && rx->refused) /* its reply may end the input */
+	if (rx && rx->refused)
 		sl_http1_advance(h, env);
 	switch (h->phase) {
 	case PHASE_HEAD:
-		/* At the pipeline limit, replies that are ready are written first. */
+		/* At the pipeline limit, ready replies are written first. */
 		if (h->count >= env->limits->max_pipeline)
 			sl_http1_advance(h, env);
 		if (h->count >= env->limits->max_pipeline || h->phase == PHASE_DEAD)
@@ -354,10 +354,7 @@ static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct
 	}
 }
 
-/*
- * Resets a client that sends more than max_discard dropped bytes while replies are pending. After
- * the last reply the transport does the same.
- */
+/* Resets a client that sends more than max_discard dropped bytes while replies are pending. */
 static void limit_discard(struct http1 *h, const struct sl_front_env *env)
 {
 	if (!h->head || h->discarded <= env->limits->max_discard)
@@ -376,7 +373,7 @@ static size_t conn_input(void *state, const struct sl_front_env *env, struct sl_
 		n = input_step(h, env, chunk, used);
 		used += n;
 	}
-	/* A reply that has not begun is started by conn_ready(). */
+	/* conn_ready() starts a reply. */
 	if (!h->head || h->head->state != REPLY_NONE || h->head->flags & ST_EXPECT)
 		sl_http1_advance(h, env);
 	if (h->phase == PHASE_DEAD) {
@@ -412,7 +409,7 @@ static void conn_interim(void *state, const struct sl_front_env *env, struct sl_
 		env->errors[SL_FRONT_ERR_BAD_REPLY]++;
 }
 
-/* Stops reading. An incomplete request is answered with `status`, after pending replies. */
+/* An incomplete request is answered with `status`, after pending replies. */
 static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsigned status,
 			 enum sl_front_error error)
 {
@@ -431,10 +428,7 @@ static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsign
 	sl_http1_advance(h, env);
 }
 
-/*
- * Ends the client's side of an upgraded stream, so that the backend can end its own. Returns false
- * if there is none.
- */
+/* Ends the client's side of an upgraded stream. Returns false if there is none. */
 static bool end_upgraded(struct http1 *h, const struct sl_front_env *env)
 {
 	struct sl_stream *st = sl_http1_rx(h);
@@ -447,7 +441,7 @@ static bool end_upgraded(struct http1 *h, const struct sl_front_env *env)
 }
 
 /*
- * The client is gone: cancels all streams from the first complete request without a complete reply.
+ * The client is gone: cancels streams from the first complete request without a complete reply.
  * Returns false if there is none.
  */
 static bool give_up(struct http1 *h, const struct sl_front_env *env)
@@ -483,7 +477,7 @@ static void conn_eof(void *state, const struct sl_front_env *env, bool listens)
 
 	if (end_upgraded(h, env) || (!listens && give_up(h, env)))
 		return;
-	if (h->part_len && h->phase == PHASE_HEAD) { /* prefer the status of a parse error */
+	if (h->part_len && h->phase == PHASE_HEAD) { /* prefer the parse error */
 		buf = h->flags & CONN_POOLED ? h->part.buf : h->part.frame->data;
 		if (sl_http1_parse(sl_span_of(buf, h->part_len), env->limits, &head) >= 0)
 			sl_http1_refuse(&head, 400, SL_FRONT_ERR_BAD_REQUEST);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pure functions for HTTP/1.x (RFC 9112), used by http1.c, tests, fuzzing and benches.
+ * Pure functions for HTTP/1.x (RFC 9112).
  *
  *   head    sl_http1_parse()         bytes -> views of them, or the status that refuses them
  *   body    sl_http1_chunked_next()  framing in, views of the data out
  *   reply   sl_http1_format()        struct sl_reply -> the bytes of its head
  *
  * No function copies request bytes, allocates or keeps a pointer. Requests that two recipients
- * could interpret differently are refused, because they enable request smuggling.
+ * could interpret differently are refused: they enable request smuggling.
  */
 #ifndef SL_FRONT_HTTP1_H
 #define SL_FRONT_HTTP1_H
@@ -17,39 +17,38 @@
 #include "front/front.h"
 
 enum {
-	SL_HTTP1_HEADERS_MAX = SL_MAX_HEADERS_LIMIT + 4, /* HTTP/2 adds four pseudo-fields */
-	SL_HTTP1_METHOD_MAX = 32,                        /* longer methods: 501 */
-	SL_HTTP1_CHUNK_EXT_MAX = 4096,                   /* bytes of chunk extensions in one body */
-	SL_HTTP1_PART_OUT = 16384, /* longest chunk of a reply, and usual limit of heads */
+	SL_HTTP1_HEADERS_MAX = SL_MAX_HEADERS_LIMIT + 4, /* HTTP/2 adds pseudo-fields */
+	SL_HTTP1_METHOD_MAX = 32,                        /* longer: 501 */
+	SL_HTTP1_CHUNK_EXT_MAX = 4096,                   /* chunk extensions of one body */
+	SL_HTTP1_PART_OUT = 16384, /* longest chunk of a reply; usual head limit */
 };
 
-/* Parsed head of a request. Views point into the parsed bytes. */
+/* Views point into the parsed bytes. */
 struct sl_http1_head {
 	struct sl_request rq;
 	bool chunked;
 	bool keep_alive;
-	bool trailers;    /* the client accepts trailers, RFC 9110 10.1.4 */
-	bool incremental; /* the client can use a reply in pieces, RFC 9218 4.2 */
+	bool trailers;    /* accepted by the client, RFC 9110 10.1.4 */
+	bool incremental; /* a reply in pieces is useful, RFC 9218 4.2 */
 	uint8_t minor;
-	uint16_t status; /* status of a refusal; 0: valid */
+	uint16_t status; /* of a refusal; 0: valid */
 	uint8_t error;
-	uint8_t seen; /* fields seen so far, private to the parser */
+	uint8_t seen; /* private to the parser */
 	struct sl_span host;
 	struct sl_header headers[SL_HTTP1_HEADERS_MAX];
 };
 
 /*
- * Parses a head at the start of `in`. Returns its length, 0 if it is incomplete, or -1 if it is
- * refused; `status` and `error` then give the cause, and rq.method is set if it could be read. The
- * result does not depend on bytes after the deciding one.
+ * Parses a head. Returns its length, 0 if incomplete, or -1 if refused: then `status` and `error`
+ * give the cause, and rq.method is set if readable. Bytes after the deciding one do not matter.
  */
 ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 		       struct sl_http1_head *head);
-/* Parses trailers after the last chunk. Sets only headers and rq.header_cnt. Returns as above. */
+/* Parses trailers. Sets only headers and rq.header_cnt. Returns as above. */
 ssize_t sl_http1_trailers(struct sl_span in, const struct sl_front_limits *limits,
 			  struct sl_http1_head *head);
 
-/* fields.c. Check and store the fields that frame or route a request. Return false to refuse it. */
+/* fields.c. Check and store fields that frame or route a request. Return false to refuse it. */
 bool sl_http1_target(struct sl_span target, struct sl_http1_head *head);
 bool sl_http1_field(const struct sl_header *field, struct sl_http1_head *head);
 bool sl_http1_framing(struct sl_http1_head *head);
@@ -62,15 +61,15 @@ static inline bool sl_http1_refuse(struct sl_http1_head *head, unsigned status,
 	return false;
 }
 
-/* Decoder of a chunked body. Zero at start, except `stops` and `unbounded`. */
+/* Zero at start, except `stops` and `unbounded`. */
 struct sl_http1_chunked {
-	uint64_t left; /* DATA: remaining bytes of this chunk */
+	uint64_t left; /* DATA: rest of this chunk */
 	uint64_t total;
-	uint32_t extra; /* bytes of extensions and trailers so far */
+	uint32_t extra; /* extensions and trailers */
 	uint8_t state;
 	uint8_t digits;
-	bool stops;     /* stop at TRAILER, because the caller parses the trailers */
-	bool unbounded; /* no length limit, because the body is not stored */
+	bool stops;     /* stop at TRAILER: the caller parses trailers */
+	bool unbounded; /* no length limit: the body is not stored */
 };
 
 enum sl_http1_chunked_state {
@@ -84,11 +83,11 @@ enum sl_http1_chunked_state {
 	SL_CHUNKED_EXT_PAIR, /* after a backslash */
 	SL_CHUNKED_EXT_OVER, /* after the value, or blanks after the size */
 	SL_CHUNKED_SIZE_LF,
-	/* the caller consumes `left` bytes and subtracts them before the next call */
+	/* the caller consumes `left` bytes and subtracts them */
 	SL_CHUNKED_DATA,
 	SL_CHUNKED_DATA_CR,
 	SL_CHUNKED_DATA_LF,
-	SL_CHUNKED_TRAILER, /* start of a trailer line or of the final CRLF */
+	SL_CHUNKED_TRAILER, /* trailer line or final CRLF */
 	SL_CHUNKED_TRAILER_NAME,
 	SL_CHUNKED_TRAILER_VALUE,
 	SL_CHUNKED_TRAILER_LF,
@@ -97,9 +96,8 @@ enum sl_http1_chunked_state {
 };
 
 /*
- * Parses framing up to data, the end or an error, and returns the bytes used. Afterwards the state
- * is DATA (left > 0) or DONE, or more input is needed. *status is 0 or the status that refuses the
- * body.
+ * Parses framing up to data, the end or an error. Returns the bytes used. Then the state is DATA
+ * (left > 0) or DONE, or input is needed. *status: 0, or the refusal.
  */
 size_t sl_http1_chunked_next(struct sl_http1_chunked *c, struct sl_span in,
 			     const struct sl_front_limits *limits, unsigned *status);
@@ -115,21 +113,20 @@ enum sl_http1_connection {
 	SL_HTTP1_PERSIST,
 	SL_HTTP1_KEEP_ALIVE,
 	SL_HTTP1_CLOSE,
-	SL_HTTP1_UPGRADE, /* status 101 with r->upgrade */
+	SL_HTTP1_UPGRADE, /* 101 with r->upgrade */
 };
 
 /*
- * Formats the head of a reply. Returns its length, or 0 if it does not fit, the status is invalid
- * (allowed: 200 to 599, and 101 with UPGRADE), or a field contains control characters. `len`:
- * length of the whole body or SL_LEN_UNKNOWN; `date` has 29 bytes. Skips fields of r->headers that
- * the gateway sets itself (framing, connection, Date, Server). Trailers are not written.
+ * Formats a reply head. Returns its length, or 0: no room, invalid status (allowed: 200 to 599, and
+ * 101 with UPGRADE), or control characters. `len`: whole body or SL_LEN_UNKNOWN. `date` has 29
+ * bytes. Skips fields that the gateway sets (framing, connection, Date, Server).
  */
 size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint64_t len,
 		       const char *date, enum sl_http1_framing framing,
 		       enum sl_http1_connection connection);
-/* Formats an interim reply from r->status and r->headers. Returns its length or 0 as above. */
+/* Formats an interim reply: r->status and r->headers. Returns as above. */
 size_t sl_http1_format_interim(uint8_t *buf, size_t cap, const struct sl_reply *r);
-/* Formats the last chunk and r->trailers. Returns the length or 0 as above. */
+/* Formats the last chunk and r->trailers. Returns as above. */
 size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parser of request heads (RFC 9112 2 to 5) and trailers. Call order: sl_http1_parse ->
- * limited_request_line, field_section -> field_line. Each step advances the cursor, lacks bytes, or
- * refuses. No state is kept: an incomplete head is parsed again with more bytes.
+ * Parser of request heads (RFC 9112 2 to 5) and trailers. Each step advances the cursor, lacks
+ * bytes, or refuses. An incomplete head is parsed again with more bytes.
  */
 #include "base/cpu.h"
 #include "front/http1/http1.h"
@@ -26,7 +25,7 @@ static struct sl_span span_between(const uint8_t *from, const uint8_t *to)
 	return sl_span_of(from, (size_t)(to - from));
 }
 
-/* Parses CR LF. A bare CR or LF ends a line for some recipients only, so it is refused. */
+/* A bare CR or LF ends a line for some recipients only: refused. */
 static enum http1_step take_crlf(struct http1_cursor *c, struct sl_http1_head *head)
 {
 	if (c->p == c->end)
@@ -109,7 +108,7 @@ static enum http1_step request_line(struct http1_cursor *c, struct sl_http1_head
 	return sl_http1_target(target, head) ? STEP_OK : STEP_REFUSED;
 }
 
-/* Parses the request line within its limit; exceeding it gives 414. */
+/* A longer line gives 414. */
 static enum http1_step limited_request_line(struct http1_cursor *c,
 					    const struct sl_front_limits *limits,
 					    struct sl_http1_head *head)
@@ -129,7 +128,7 @@ static enum http1_step limited_request_line(struct http1_cursor *c,
 	return step;
 }
 
-/* Parses field-name ":" OWS field-value OWS CRLF, RFC 9112 5.1, 5.2. */
+/* field-name ":" OWS field-value OWS CRLF, RFC 9112 5.1, 5.2. */
 static enum http1_step field_line(struct http1_cursor *c, struct sl_header *out,
 				  struct sl_http1_head *head)
 {
@@ -142,9 +141,7 @@ static enum http1_step field_line(struct http1_cursor *c, struct sl_header *out,
 	if (sl_unlikely(*p != ':' || p == from)) {
 		bool blank = *p == ' ' || *p == '\t' || *p == '\r' || *p == '\n';
 
-		/*
-		 * No token before a colon: obs-fold, a blank before the colon, or a truncated line.
-		 */
+		/* No token before a colon: obs-fold, a blank, or a truncated line. */
 		return refuse_head(head, 400,
 				   blank ? SL_FRONT_ERR_SMUGGLING : SL_FRONT_ERR_BAD_REQUEST);
 	}
@@ -164,7 +161,7 @@ static enum http1_step field_line(struct http1_cursor *c, struct sl_header *out,
 	return STEP_OK;
 }
 
-/* Parses the fields of a head (`of_head`), which are also interpreted, or of trailers. */
+/* `of_head`: the fields are also interpreted. */
 static enum http1_step field_section(struct http1_cursor *c, const struct sl_front_limits *limits,
 				     struct sl_http1_head *head, bool of_head)
 {
@@ -207,7 +204,7 @@ ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 	head->error = 0;
 	head->seen = 0;
 	head->host = sl_span_of(NULL, 0);
-	/* RFC 9112 2.2: one empty line before the request is ignored. */
+	/* RFC 9112 2.2: one empty line is ignored. */
 	if (view.len && *c.p == '\r')
 		step = take_crlf(&c, head);
 	if (step == STEP_OK)

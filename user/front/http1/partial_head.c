@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Heads and trailers of HTTP/1 that arrive in several segments. They are gathered in a frame, and
- * in a larger pooled buffer if they outgrow it.
- */
+/* HTTP/1 heads and trailers in several segments: gathered in a frame, then in a pooled buffer. */
 #include "base/mempool.h"
 #include "front/http1/conn.h"
 #include "http/scan.h"
 
-/* Allocates a frame, counted for the client. Returns NULL at its limit or if frames are short. */
+/* Counted for the client. Returns NULL at its limit or if frames are short. */
 static struct sl_frame *take_frame(struct http1 *h, const struct sl_front_env *env)
 {
 	struct sl_frame *f;
@@ -39,7 +36,7 @@ void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env)
 	h->flags &= (uint8_t)~CONN_POOLED;
 }
 
-/* Returns space for at least one more byte, or an empty span after refusing the request. */
+/* Returns at least one byte of space, or an empty span after refusing the request. */
 static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *env)
 {
 	size_t max = env->limits->max_head, cap = env->umem->frame_size;
@@ -84,7 +81,7 @@ static bool worth_parsing(const struct sl_front_limits *limits, struct sl_span p
 		return true;
 	while ((p = sl_scan_value(p, part.ptr, end)) < end && *p == '\r')
 		p++;
-	return p < end; /* LF ends a line; any other byte is invalid */
+	return p < end; /* LF ends a line; other bytes are invalid */
 }
 
 struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
@@ -101,6 +98,5 @@ struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *en
 	memcpy(space.ptr + old, ptr, *len);
 	part = sl_span_of(space.ptr, old + *len);
 	h->part_len = (uint32_t)part.len;
-	/* The first piece was already found incomplete. */
 	return old && worth_parsing(env->limits, part, old) ? part : sl_span_of(NULL, 0);
 }

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Replies of HTTP/1. Call order: sl_http1_pull -> start -> write_head
- *                                            -> write_piece -> write_body
- */
+/* Replies of HTTP/1. */
 #include <stdio.h>
 #include "base/num.h"
 #include "front/http1/conn.h"
 #include "http/status.h"
 
 enum {
-	INLINE_BODY = 4096,     /* up to this size one copy costs less than a second write */
-	DISCARD_MAX = 64 << 10, /* unneeded request body that is read instead of closing */
+	INLINE_BODY = 4096,     /* up to this size a copy costs less than a second write */
+	DISCARD_MAX = 64 << 10, /* unneeded body that is read instead of closing */
 	CHUNK_OVERHEAD = 32,    /* size line, CRLF and last chunk */
 };
 
 static const struct sl_span last_chunk = SL_SPAN_LIT("0\r\n\r\n");
 
-/* Builds a reply of the front. `text` stores its body, which is returned. */
+/* Returns the body, stored in `text`. */
 static struct sl_span own_reply(struct sl_reply *r, unsigned status, char text[64])
 {
 	int n = snprintf(text, 64, "%u %s\n", status, sl_status_text(status));
@@ -35,18 +32,16 @@ static enum sl_http1_framing choose_framing(const struct sl_stream *st, const st
 {
 	if (st->method == SL_METHOD_HEAD || r->status == 204 || r->status == 304)
 		return SL_HTTP1_NO_BODY;
-	if (r->upgrade.len) /* the bytes end with the connection */
+	if (r->upgrade.len) /* ends with the connection */
 		return SL_HTTP1_UNTIL_CLOSE;
-	if (st->trailers && r->trailer_cnt) /* trailers need chunks */
+	if (st->trailers && r->trailer_cnt)
 		return SL_HTTP1_CHUNKS;
 	if (len != SL_LEN_UNKNOWN)
 		return SL_HTTP1_LENGTH;
 	return st->version_minor ? SL_HTTP1_CHUNKS : SL_HTTP1_UNTIL_CLOSE;
 }
 
-/*
- * Decides whether the connection must close: the rest of the request must be short enough to skip.
- */
+/* Closes if the rest of the request is too long to skip. */
 static void decide_close(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			 enum sl_http1_framing framing)
 {
@@ -69,7 +64,7 @@ static enum sl_http1_connection connection_of(const struct sl_stream *st, const 
 	return st->version_minor ? SL_HTTP1_PERSIST : SL_HTTP1_KEEP_ALIVE;
 }
 
-/* Formats "size CRLF data CRLF" and, if `last`, the last chunk. */
+/* "size CRLF data CRLF" and, if `last`, the last chunk. */
 static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 {
 	uint8_t *from = p;
@@ -90,7 +85,7 @@ static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 	return (size_t)(p - from);
 }
 
-/* Ends the connection after a truncated reply, so that the client notices. */
+/* Ends the connection so that the client notices. */
 static void break_off(struct http1 *h, struct sl_stream *st)
 {
 	st->flags |= ST_CLOSE | ST_RX_OVER;
@@ -102,7 +97,7 @@ static void break_off(struct http1 *h, struct sl_stream *st)
 		sl_http1_rx_over(h);
 }
 
-/* Writes the last chunk and trailers; called again if there is no room. */
+/* Called again if there is no room. */
 static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl_front_env *env,
 						struct sl_stream *st)
 {
@@ -121,8 +116,8 @@ static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl
 }
 
 /*
- * Writes chunks of the bytes that fit. Each chunk is written completely or not at all, so its size
- * is always true. The last data and the last chunk go together.
+ * Each chunk is written completely or not at all: its size is always true. The last data and the
+ * last chunk go together.
  */
 static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			   struct sl_piece piece)
@@ -150,7 +145,7 @@ static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, stru
 	return taken;
 }
 
-/* Returns how many bytes of the piece are done; sets REPLY_DONE at the end of the reply. */
+/* Returns the piece's bytes done; sets REPLY_DONE at the end. */
 static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			 struct sl_piece piece)
 {
@@ -163,10 +158,7 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 		write_end(h, env, st);
 		return 0;
 	case REPLY_LENGTH:
-		/*
-		 * Bytes beyond the announced length would be parsed as the next reply, so they are
-		 * dropped.
-		 */
+		/* Excess bytes would be parsed as the next reply. */
 		within = st->reply_left < len ? (size_t)st->reply_left : len;
 		taken = within ? env->cb->write(h->conn, piece.bytes.ptr, within) : 0;
 		st->reply_left -= taken;
@@ -184,7 +176,7 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 	return taken;
 }
 
-/* Writes the next piece. Returns false if no more is available or fits. */
+/* Returns false if no more is available or fits. */
 static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct sl_piece piece = env->cb->peek(h->conn, st);
@@ -201,7 +193,7 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 		env->cb->take(h->conn, st, taken);
 	if (taken < piece.bytes.len)
 		return false;
-	/* Trailers are available after all bytes were taken. */
+	/* Trailers come after all bytes were taken. */
 	if (piece.behind == SL_MORE || (taken && st->state == REPLY_CHUNKS))
 		return true;
 	if (st->reply_left)
@@ -211,7 +203,7 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 
 enum start { STARTED, NO_ROOM, BAD };
 
-/* Writes the head, and a small body with it. *taken: bytes of the piece that were written. */
+/* A small body goes with the head. *taken: bytes of the piece written. */
 static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
 				struct sl_stream *st, const struct sl_reply *r,
 				struct sl_piece piece, size_t *taken, uint8_t *buf, size_t cap)
@@ -249,7 +241,7 @@ static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
 	return STARTED;
 }
 
-/* Not inlined, because of the size of its buffer. */
+/* Not inlined: large buffer. */
 static __attribute__((noinline)) enum start
 write_large_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 		 const struct sl_reply *r, struct sl_piece piece, size_t *taken)
@@ -269,7 +261,7 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 	return start == BAD ? write_large_head(h, env, st, r, piece, taken) : start;
 }
 
-/* Starts a reply. Returns false if there is none, or no room because the client does not read. */
+/* Returns false if there is none, or no room. */
 static bool start_reply(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	SL_UNINIT struct sl_reply_parts parts;
@@ -284,7 +276,7 @@ static bool start_reply(struct http1 *h, const struct sl_front_env *env, struct 
 	piece = env->cb->peek(h->conn, st);
 	start = write_head(h, env, st, &parts.reply, piece, &taken);
 	if (start == BAD) {
-		/* Replaces an invalid reply by 502 and drops its body. */
+		/* An invalid reply becomes 502 without its body. */
 		if (env->errors)
 			env->errors[SL_FRONT_ERR_BAD_REPLY]++;
 		piece.bytes = own_reply(&own, 502, text);
@@ -322,7 +314,7 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 	size_t n;
 
 	body = own_reply(&r, h->error, text);
-	if (h->error == 405) /* CONNECT and TRACE, which no resource allows */
+	if (h->error == 405) /* CONNECT and TRACE */
 		r.allow = SL_METHODS_SERVED;
 	if (h->error == 503)
 		r.retry_after_s = 1;
@@ -332,6 +324,6 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 		memcpy(buf + n, body.ptr, body.len);
 		n += body.len;
 	}
-	/* If it does not fit, the connection just closes. */
+	/* If it does not fit, just close. */
 	(void)env->cb->write_head(h->conn, buf, n);
 }
