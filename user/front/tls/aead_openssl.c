@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-/* The prepared key is the key itself; OpenSSL expands it for each record. */
+/* OpenSSL expands the key for each record. */
 enum { KEY_MAX = 32 };
 _Static_assert(sizeof(struct sl_aead_key) >= KEY_MAX, "a key fits");
 
@@ -20,7 +20,7 @@ static const struct {
 	[SL_TLS_CHACHA20_POLY1305_SHA256] = {"ChaCha20-Poly1305", 32},
 };
 
-/* Contexts with a cipher set: a record only sets key and nonce, without allocation. */
+/* A record only sets key and nonce, without allocation. */
 struct sl_aead {
 	EVP_CIPHER_CTX *seal[SL_TLS_SUITE_CNT], *open[SL_TLS_SUITE_CNT];
 };

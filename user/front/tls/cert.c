@@ -75,7 +75,7 @@ static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_diag 
 	uint8_t *buf = OPENSSL_malloc(KEY_FILE_MAX);
 	int n = buf ? sl_tls_read_secret(f, "key", buf, KEY_FILE_MAX, to) : -1;
 	BIO *in = n >= 0 ? BIO_new_mem_buf(buf, n) : NULL;
-	/* An empty passphrase, so that OpenSSL does not prompt for one. */
+	/* An empty passphrase: OpenSSL must not prompt. */
 	EVP_PKEY *key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "") : NULL;
 
 	if (n >= 0 && !key)
@@ -97,7 +97,7 @@ static char *lower_name(const uint8_t *text, int len)
 	return s;
 }
 
-/* Collects DNS names of subjectAltName, or the common name if there is no such extension. */
+/* DNS names of subjectAltName, or the common name without that extension. */
 static uint32_t take_names(const X509 *x, char **names)
 {
 	GENERAL_NAMES *all = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
@@ -206,10 +206,7 @@ static bool check_chain(const struct sl_tls_pair *p, const char *file, const str
 	return true;
 }
 
-/*
- * Checks that the chain fits in a flight. RFC 8446 4.4.2: each certificate has a 3-byte length and
- * a 2-byte length of extensions.
- */
+/* The chain must fit in a flight. RFC 8446 4.4.2: each certificate has 3 + 2 length bytes. */
 static bool check_length(const struct sl_tls_pair *p, const char *file,
 			 const struct sl_tls_diag *to)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certificates of a listener, loaded from files. The private key is stored in an SSL_CTX only.
- * struct sl_tls_cert holds what other modules need; connections keep it alive across a reload.
+ * Certificates of a listener. Private keys are in an SSL_CTX only. Connections keep struct
+ * sl_tls_cert alive across a reload.
  */
 #ifndef SL_FRONT_TLS_CERT_H
 #define SL_FRONT_TLS_CERT_H
@@ -21,7 +21,7 @@ struct sl_tls_cert {
 	char *names[]; /* lower case; wildcards begin with "*." */
 };
 
-/* Certificate, chain and key while the SSL_CTX is created. */
+/* Used until the SSL_CTX is created. */
 struct sl_tls_pair {
 	struct sl_tls_cert *cert;
 	X509 *leaf;
@@ -37,17 +37,13 @@ struct sl_tls_diag {
 void sl_tls_diagnose(const struct sl_tls_diag *to, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/*
- * Loads a pair. Returns false after reporting an error; the caller must free the pair in any case.
- */
+/* Loads a pair. Returns false after reporting an error. The caller must always free the pair. */
 bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 		      const struct sl_cfg_file *key, struct conf_diags *mistakes);
 void sl_tls_pair_free(struct sl_tls_pair *p);
-/* Reads all certificates of a file. Returns NULL after reporting an error. */
+/* Reads all certificates. Returns NULL after reporting an error. */
 STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_diag *to);
-/*
- * Reads a secret file of at most `max` bytes. Returns its length, or -1 after reporting an error.
- */
+/* Reads a file of at most `max` bytes. Returns its length, or -1 after reporting an error. */
 int sl_tls_read_secret(const struct sl_cfg_file *f, const char *what, uint8_t *buf, size_t max,
 		       const struct sl_tls_diag *to);
 
@@ -61,7 +57,7 @@ static inline struct sl_tls_cert *sl_tls_cert_get(struct sl_tls_cert *c)
 
 /* Returns true if `name` (lower case) matches; a wildcard matches the leftmost label (RFC 6125). */
 bool sl_tls_cert_covers(const struct sl_tls_cert *c, struct sl_span name);
-/* Returns true if `name` is listed, not only matched by a wildcard. */
+/* Returns true if `name` is listed; wildcards do not count. */
 bool sl_tls_cert_names(const struct sl_tls_cert *c, struct sl_span name);
 
 #endif

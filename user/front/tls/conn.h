@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals: state of a connection and of a worker. */
+/* Internals of a connection and a worker. */
 #ifndef SL_FRONT_TLS_CONN_H
 #define SL_FRONT_TLS_CONN_H
 
@@ -11,14 +11,13 @@
 
 enum {
 	SL_TLS_HANDSHAKES = 2048, /* per worker */
-	/* of these, queued for threads; new clients cannot use the last quarter */
+	/* queued for threads; the last quarter is not for new clients */
 	SL_TLS_QUEUE = 1024,
 	SL_TLS_BUCKETS = 1024,
 	SL_TLS_NAME_INLINE = 46,
 	SL_TLS_KEY_UPDATE_LEN = 5,
 	/*
-	 * Credits: each record adds 1, a KeyUpdate costs 100. RFC 8446 5.5 needs one per 2^24
-	 * records.
+	 * A record adds 1 credit, a KeyUpdate costs 100. RFC 8446 5.5 needs one per 2^24 records.
 	 */
 	SL_TLS_UPDATE_COST = 100,
 	SL_TLS_UPDATE_MAX = 16 * SL_TLS_UPDATE_COST,
@@ -26,22 +25,22 @@ enum {
 };
 
 enum sl_tls_state {
-	SL_TLS_HELLO, /* waiting for the client */
-	SL_TLS_AWAY,  /* a thread has it */
+	SL_TLS_HELLO,
+	SL_TLS_AWAY, /* a thread has it */
 	SL_TLS_OPEN,
-	SL_TLS_SHED, /* overload: reset after SHED_MS, input is ignored */
+	SL_TLS_SHED, /* overload: reset after SHED_MS, input ignored */
 	SL_TLS_CLOSED,
 };
 
-/* Names too long for the connection, or of a client with a certificate. */
+/* Long names, or of a client with a certificate. */
 struct sl_tls_identity {
 	uint16_t subject_len, san_len;
 	char sni[SL_TLS_NAME_MAX], subject[SL_TLS_IDENTITY_MAX], san[SL_TLS_IDENTITY_MAX];
 };
 
 /*
- * Received bytes that are not consumed yet, as a list of frames. The first frame begins with
- * `plain` bytes of decrypted content, followed by `skip` bytes that end the same record.
+ * Received bytes not consumed yet. The first frame begins with `plain` bytes of decrypted content,
+ * then `skip` bytes that end the record.
  */
 struct sl_tls_backlog {
 	struct sl_frame *head, *tail;
@@ -55,13 +54,13 @@ struct sl_tls_conn {
 	struct sl_tls_dir rx, tx;
 	struct sl_tls_backlog backlog;
 	union {
-		/* during the handshake; NULL before the first complete record */
+		/* handshake; NULL before the first complete record */
 		struct sl_tls_hs *hs;
 		struct sl_tls_cert *cert; /* SL_TLS_OPEN; a reference */
 	};
-	struct sl_tls_server *server; /* during the handshake; a reference */
+	struct sl_tls_server *server; /* handshake; a reference */
 	struct sl_tls_identity *identity;
-	/* in the list of its bucket while `backlog` is not empty, or in tls->shed */
+	/* in its bucket while `backlog` is not empty, or in tls->shed */
 	struct sl_list holders;
 	uint64_t shed_ns;
 	uint8_t state;
@@ -70,17 +69,17 @@ struct sl_tls_conn {
 	uint8_t message_len;
 	uint8_t message[SL_TLS_KEY_UPDATE_LEN];
 	uint16_t update_credit; /* see take_update() */
-	uint16_t piece_max;     /* maximum content of a record, both directions */
+	uint16_t piece_max;     /* largest content of a record, both directions */
 	uint8_t depth;          /* nested calls into the layer above */
-	bool paused;            /* the layer above did not take all of `plain` */
+	bool paused;            /* `plain` was not taken completely */
 	bool update_due;
-	bool again; /* `resume` was called from within `input` */
+	bool again; /* `resume` was called within `input` */
 	bool eof;   /* close_notify follows the held bytes */
-	bool fin;   /* the transport's end follows the held bytes */
-	bool gone;  /* to be freed when `depth` is zero */
+	bool fin;   /* the transport's end follows them */
+	bool gone;  /* free when `depth` is zero */
 	bool resumed;
-	uint16_t bucket; /* 1 + bucket of the client address; 0: not computed yet */
-	uint8_t sni_len; /* length in `sni`; if longer, in `identity` */
+	uint16_t bucket; /* 1 + bucket of the client address; 0: unknown */
+	uint8_t sni_len; /* if longer than `sni`: in `identity` */
 	char sni[SL_TLS_NAME_INLINE];
 };
 _Static_assert(sizeof(struct sl_tls_conn) <= 448, "the aim for an idle connection, beside TCP's");
@@ -89,17 +88,17 @@ struct sl_tls {
 	struct sl_tls_config cfg;
 	struct sl_tls_ciphers *ciphers;
 	struct sl_mempool conns, identity, hs;
-	/* Open record: plaintext being gathered in the frame that leaves next. */
+	/* Open record, gathered in the frame that leaves next. */
 	struct sl_tls_conn *writer;
 	uint8_t *record;
-	size_t content, room; /* bytes of content; space for the whole record */
+	size_t content, room; /* space for the whole record */
 	struct {
-		struct sl_list conns; /* connections with held frames, oldest first */
+		struct sl_list conns; /* holding frames, oldest first */
 		uint32_t frames;
 	} holders[SL_TLS_BUCKETS];
 	uint32_t backlog_frames;
-	struct sl_list shed;    /* connections in SL_TLS_SHED, oldest first */
-	struct sl_list waiting; /* handshakes waiting for their client, oldest first */
+	struct sl_list shed;    /* SL_TLS_SHED, oldest first */
+	struct sl_list waiting; /* handshakes waiting for clients, oldest first */
 	struct sl_tls_server *servers[SL_MAX_LISTENERS];
 	uint32_t queued;
 	struct sl_sipkey key;
@@ -107,15 +106,15 @@ struct sl_tls {
 	struct sl_tls_stats stats;
 };
 
-/* tls.c. Counts `why`, sends its alert, closes, and reports the end to the layer above. */
+/* tls.c. Counts `why`, sends its alert, closes, and tells the layer above. */
 SL_COLD void sl_tls_fail(struct sl_tls_conn *c, enum sl_tls_end why);
 /* Like sl_tls_fail(), without an alert. */
 void sl_tls_end(struct sl_tls_conn *c, enum sl_tls_end why);
 /* Like sl_tls_end(), but resets the transport. */
 void sl_tls_break(struct sl_tls_conn *c, enum sl_tls_end why);
 /*
- * Rejects a connection because of overload. The reset is delayed, because a client that is reset
- * reconnects at once, and a connection costs as much as several requests.
+ * Rejects a connection for overload. The reset is delayed: a client that is reset reconnects at
+ * once.
  */
 void sl_tls_shed(struct sl_tls_conn *c);
 /* Bracket an upcall. sl_tls_leave() returns false if the connection is gone. */
@@ -124,7 +123,7 @@ static inline void sl_tls_enter(struct sl_tls_conn *c)
 	c->depth++;
 }
 bool sl_tls_leave(struct sl_tls_conn *c);
-/* Continues after held bytes were processed: resumes the layer below, or handles its end. */
+/* After held bytes: resumes the layer below, or handles its end. */
 void sl_tls_go_on(struct sl_tls_conn *c);
 uint8_t sl_tls_alert_of(enum sl_tls_end why);
 enum sl_tls_end sl_tls_end_of(uint8_t alert);
@@ -133,14 +132,12 @@ enum sl_tls_end sl_tls_end_of(uint8_t alert);
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c);
 /* Processes handshake bytes in `backlog`. */
 void sl_tls_hello(struct sl_tls_conn *c);
-/* Writes pending handshake output, then applies the result of the step. */
+/* Writes handshake output, then applies the step's result. */
 void sl_tls_hs_send(struct sl_tls_conn *c);
-/* Detaches the handshake from a connection that ends. */
+/* Detaches the handshake of an ending connection. */
 void sl_tls_hs_leave(struct sl_tls_conn *c);
 
-/*
- * rx_backlog.c. Appends bytes of a chunk from `at`, with its frame if it has one. False: no memory.
- */
+/* rx_backlog.c. Appends a chunk's bytes from `at`, with its frame if any. False: no memory. */
 bool sl_tls_backlog_add(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at);
 bool sl_tls_backlog_add_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len);
 void sl_tls_backlog_drop(struct sl_tls_conn *c, size_t len);
@@ -155,11 +152,11 @@ void sl_tls_pump(struct sl_tls_conn *c);
 size_t sl_tls_take(struct sl_tls_conn *c, struct sl_chunk *chunk);
 
 size_t sl_tls_write(struct sl_tls_conn *c, const uint8_t *bytes, size_t len, bool beyond);
-/* tx.c. Seals the open record of the worker, if there is one. */
+/* tx.c. Seals the worker's open record, if any. */
 void sl_tls_seal_open(struct sl_tls *t);
 size_t sl_tls_room(const struct sl_tls_conn *c);
 bool sl_tls_fits(const struct sl_tls_conn *c, size_t len);
-/* Sends a separate record. Returns false if there is no room. */
+/* Sends a separate record. Returns false without room. */
 bool sl_tls_say(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_t len);
 
 #endif

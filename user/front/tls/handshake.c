@@ -5,11 +5,9 @@
  *   HELLO --complete records--> AWAY --MORE--> HELLO ...
  *                              '---DONE--> OPEN     '---FAILED--> CLOSED
  *
- * Overload: the oldest handshake that waits for its client for more than GRACE_MS is evicted for a
- * new one. The number held by threads is limited; new clients cannot use the last quarter, which is
- * for clients with tickets or later steps. When many handshakes run, each address bucket gets a
- * small share, and the last ones are for buckets without one. Threads first serve addresses with
- * few.
+ * Overload: a new handshake evicts the oldest that waits for its client for more than GRACE_MS. The
+ * queue's last quarter is for clients with tickets or later steps. When many run, each bucket gets
+ * a small share; the last ones are for buckets without one. Threads first serve addresses with few.
  */
 #include <openssl/crypto.h>
 #include <string.h>
@@ -23,8 +21,8 @@ enum {
 	GRACE_MS = 1000,
 	MANY = SL_TLS_HANDSHAKES / 4,
 	SHARE = SL_TLS_HANDSHAKES / 32, /* per bucket, when there are MANY */
-	LAST = SL_TLS_HANDSHAKES / 8,   /* reserved for buckets without one */
-	FEW = 16,                       /* typical number of a browser at start */
+	LAST = SL_TLS_HANDSHAKES / 8,   /* for buckets without one */
+	FEW = 16,                       /* typical of a browser at start */
 	HEAD_MAX = 16 << 10,            /* limit of write_head() */
 };
 
@@ -51,7 +49,7 @@ static void put_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 	t->stats.handshakes--;
 }
 
-/* Passes the handshake to a thread. Returns false if the queue is full. */
+/* Returns false if the queue is full. */
 static bool submit_handshake(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->queued_ns = *t->cfg.now_ns;
@@ -64,7 +62,7 @@ static bool submit_handshake(struct sl_tls *t, struct sl_tls_hs *hs)
 	return false;
 }
 
-/* Ends a handshake; a thread frees its SSL. */
+/* A thread frees its SSL. */
 static void end_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->step = SL_TLS_LEFT;
@@ -83,7 +81,7 @@ void sl_tls_hs_leave(struct sl_tls_conn *c)
 	hs->conn = NULL;
 	if (hs->away) {
 		atomic_store_explicit(&hs->gone, true, memory_order_relaxed);
-		return; /* freed when it returns */
+		return; /* freed on return */
 	}
 	sl_list_del(&hs->link);
 	end_hs(c->tls, hs);
@@ -102,7 +100,6 @@ static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 	if (!hs) {
 		struct sl_tls_hs *old = sl_list_first(&t->waiting, struct sl_tls_hs, link);
 
-		/* Evict the one that waits for its client longest, after GRACE_MS. */
 		if (old && *t->cfg.now_ns - old->queued_ns > GRACE_MS * SL_NS_PER_MS)
 			sl_tls_break(old->conn, SL_TLS_END_GONE);
 		hs = sl_mempool_get(&t->hs);
@@ -120,7 +117,7 @@ static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 	return hs;
 }
 
-/* Returns the length of the complete records in hs->in. */
+/* Returns the length of complete records. */
 static size_t whole_records(const struct sl_tls_hs *hs, size_t len)
 {
 	size_t at = 0;
@@ -135,10 +132,7 @@ static size_t whole_records(const struct sl_tls_hs *hs, size_t len)
 	return at;
 }
 
-/*
- * Checks the header of the first held record, which must be a ClientHello if it is the first of the
- * connection. Returns true if the record is complete.
- */
+/* The connection's first record must be a ClientHello. Returns true if the record is complete. */
 static bool begins_well(struct sl_tls_conn *c)
 {
 	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
@@ -147,7 +141,6 @@ static bool begins_well(struct sl_tls_conn *c)
 	uint8_t head[SL_TLS_HEAD];
 	size_t n = sl_tls_backlog_peek(c, head, sizeof(head)), body;
 
-	/* Plain HTTP gets an explanation. */
 	if (!c->hs && n && head[0] >= 'A' && head[0] <= 'Z') {
 		c->filter.below.ops->write_head(c->filter.below.self, plain, sizeof(plain) - 1);
 		sl_tls_end(c, SL_TLS_END_PLAIN);
@@ -243,14 +236,14 @@ static void open_conn(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 	c->filter.up->opened(c->filter.user);
 	if (!sl_tls_leave(c))
 		return;
-	/* The layer below may hold more; it is offered after these bytes are used. */
+	/* The layer below may hold more. */
 	sl_tls_enter(c);
 	sl_tls_pump(c);
 	if (sl_tls_leave(c))
 		sl_tls_go_on(c);
 }
 
-/* Applies a step's result after its output was written. */
+/* After the step's output was written. */
 static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 {
 	struct sl_tls *t = c->tls;
@@ -283,7 +276,7 @@ static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 		sl_tls_go_on(c);
 }
 
-/* A flight with a long chain may exceed what the transport takes at once. */
+/* A long flight may exceed what the transport takes at once. */
 void sl_tls_hs_send(struct sl_tls_conn *c)
 {
 	const struct sl_conn *below = &c->filter.below;
@@ -310,7 +303,7 @@ void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs)
 
 	t->queued--;
 	hs->away = false;
-	if (hs->step != SL_TLS_LEFT) { /* otherwise waited_ns is that of the step before */
+	if (hs->step != SL_TLS_LEFT) { /* otherwise waited_ns is of the previous step */
 		t->stats.steps++;
 		t->stats.waited_ns += hs->waited_ns;
 	}

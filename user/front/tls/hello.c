@@ -4,7 +4,7 @@
 
 enum { CLIENT_HELLO = 1, PRE_SHARED_KEY = 41, RANDOM = 2 + 32, TICKET_NAME = 16 };
 
-/* Reads a vector with a length field of `len_bytes` bytes. False: incomplete. */
+/* Reads a vector. False: incomplete. */
 static bool take_vector(struct sl_span *from, unsigned len_bytes, struct sl_span *out)
 {
 	size_t len = 0;
@@ -26,7 +26,7 @@ bool sl_tls_hello_ticket(struct sl_span records, uint8_t name[TICKET_NAME])
 	struct sl_span hello, skipped, extensions, extension, identities, identity;
 	unsigned type;
 
-	/* Only if in one record, as common clients send it. */
+	/* Only if in one record, as is common. */
 	if (records.len < SL_TLS_HEAD + 4 || records.ptr[SL_TLS_HEAD] != CLIENT_HELLO)
 		return false;
 	records = sl_span_skip(records, SL_TLS_HEAD + 1);

@@ -9,7 +9,7 @@
 
 enum { WARN_DAYS = 30, DAY_S = 86400 };
 
-/* One set for all configurations of the process, so that tickets survive a reload. */
+/* Tickets survive a reload. */
 static struct sl_tls_tickets *own_tickets(void)
 {
 	static struct sl_tls_tickets *own;

@@ -26,7 +26,6 @@ static const struct suite {
 	{"TLS_CHACHA20_POLY1305_SHA256", EVP_sha256, 0x1303, 32, 32},
 };
 
-/* Expanded key of `owner`. */
 struct cipher_slot {
 	struct sl_aead_key key;
 	const struct sl_tls_dir *owner;
@@ -36,7 +35,7 @@ _Static_assert(sizeof(struct cipher_slot) % SL_CACHELINE == 0, "whole lines");
 
 struct sl_tls_ciphers {
 	struct sl_aead *aead;
-	struct cipher_slot *slots; /* mapped separately, excluded from core dumps */
+	struct cipher_slot *slots; /* excluded from core dumps */
 };
 
 struct sl_tls_ciphers *sl_tls_ciphers_new(void)
@@ -50,7 +49,7 @@ struct sl_tls_ciphers *sl_tls_ciphers_new(void)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (c->slots == MAP_FAILED)
 		c->slots = NULL;
-	/* Without AEAD support, sl_tls_load() rejects listeners with TLS. */
+	/* Without AEAD, sl_tls_load() rejects TLS listeners. */
 	if ((c->aead || !sl_aead_supported()) && c->slots &&
 	    madvise(c->slots, SLOTS * sizeof(*c->slots), MADV_DONTDUMP) == 0)
 		return c;
@@ -118,7 +117,7 @@ bool sl_tls_expand(enum sl_tls_suite suite, const uint8_t *secret, const char *l
 	memcpy(at + 6, label, label_len);
 	at += 6 + label_len;
 	*at++ = 0;
-	*at++ = 1; /* one block of HKDF-Expand, because the output is not longer than the hash */
+	*at++ = 1; /* one block of HKDF-Expand suffices */
 	ok = HMAC(s->hash(), secret, s->secret_len, info, (size_t)(at - info), block, NULL);
 	if (ok)
 		memcpy(out, block, len);
@@ -170,7 +169,7 @@ void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir)
 	OPENSSL_cleanse(dir, sizeof(*dir));
 }
 
-/* Returns the expanded key, and the nonce of the next record (RFC 8446 5.3). */
+/* Also returns the next record's nonce (RFC 8446 5.3). */
 static const struct sl_aead_key *
 begin_record(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir, uint8_t nonce[SL_TLS_IV])
 {
@@ -216,7 +215,7 @@ bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t
 		len += pieces[i].len;
 	if (len <= SL_TLS_TAG)
 		return false;
-	/* Copies the tag from the end of the pieces. */
+	/* The tag ends the pieces. */
 	while (want && cnt--) {
 		size_t n = pieces[cnt].len < want ? pieces[cnt].len : want;
 

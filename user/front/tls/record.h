@@ -5,8 +5,8 @@
  *   [ head 5 | content | type | zeros ... | tag 16 ]
  *            '------ encrypted -----------'
  *
- * Expanding a key takes longer than sealing a small record. So each worker caches expanded keys in
- * a table by connection and direction. An idle connection stores only struct sl_tls_dir.
+ * Expanding a key takes longer than sealing a small record. So each worker caches expanded keys by
+ * connection and direction. An idle connection stores only struct sl_tls_dir.
  */
 #ifndef SL_FRONT_TLS_RECORD_H
 #define SL_FRONT_TLS_RECORD_H
@@ -18,13 +18,13 @@ enum {
 	SL_TLS_TAG = SL_AEAD_TAG,
 	SL_TLS_OVERHEAD = SL_TLS_HEAD + 1 + SL_TLS_TAG,
 	SL_TLS_PLAIN_MAX = 1 << 14,
-	SL_TLS_CIPHER_MAX = SL_TLS_PLAIN_MAX + 256, /* record without its header */
+	SL_TLS_CIPHER_MAX = SL_TLS_PLAIN_MAX + 256, /* without the header */
 	SL_TLS_SECRET_MAX = 48,
 	SL_TLS_KEY_MAX = 32,
 	SL_TLS_IV = SL_AEAD_NONCE,
 };
 
-/* ContentType of a record, RFC 8446. */
+/* ContentType, RFC 8446. */
 enum { SL_TLS_CCS = 20, SL_TLS_ALERT = 21, SL_TLS_HANDSHAKE = 22, SL_TLS_DATA = 23 };
 
 struct sl_tls_dir {
@@ -33,7 +33,7 @@ struct sl_tls_dir {
 	uint8_t iv[SL_TLS_IV];
 	uint8_t suite;
 	uint8_t unused[3];
-	uint64_t seq; /* number of the next record */
+	uint64_t seq; /* next record */
 };
 
 struct sl_tls_ciphers;
@@ -42,37 +42,36 @@ struct sl_tls_ciphers;
 struct sl_tls_ciphers *sl_tls_ciphers_new(void);
 void sl_tls_ciphers_free(struct sl_tls_ciphers *c);
 
-/* Returns the suite with this number, or SL_TLS_SUITE_CNT if it is not supported. */
+/* Returns the suite, or SL_TLS_SUITE_CNT if not supported. */
 enum sl_tls_suite sl_tls_suite_of(uint16_t number);
 const char *sl_tls_suite_name(enum sl_tls_suite suite);
 size_t sl_tls_secret_len(enum sl_tls_suite suite);
 
 /*
- * Parses a line of OpenSSL's key log, "LABEL client-random secret", and stores a traffic secret in
- * `client` or `server`. Returns false for other labels.
+ * Parses a line of OpenSSL's key log, and stores a traffic secret in `client` or `server`. Returns
+ * false for other labels.
  */
 bool sl_tls_take_secret(const char *line, struct sl_tls_dir *client, struct sl_tls_dir *server);
 
 /* HKDF-Expand-Label of RFC 8446 7.1; `len` is at most the hash length. False: library error. */
 bool sl_tls_expand(enum sl_tls_suite suite, const uint8_t *secret, const char *label, uint8_t *out,
 		   size_t len);
-/* Derives key and IV from dir->secret; record numbers start at `seq`. Any thread. */
+/* Derives key and IV from dir->secret; records start at `seq`. Any thread. */
 bool sl_tls_dir_derive(struct sl_tls_dir *dir, uint64_t seq);
-/* Derives the next traffic secret and its key, RFC 8446 7.2. */
+/* Derives the next secret and its key, RFC 8446 7.2. */
 bool sl_tls_dir_update(struct sl_tls_ciphers *c, struct sl_tls_dir *dir);
 /* Wipes the keys, also in the table. */
 void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir);
 
 /*
- * Seals a record in place. `rec` has `len` bytes of content after space for the header. Behind
- * them, `SL_TLS_OVERHEAD - SL_TLS_HEAD` bytes must be free. Returns the length of the record.
+ * Seals a record in place. `rec`: space for the header, `len` bytes of content, `SL_TLS_OVERHEAD -
+ * SL_TLS_HEAD` free bytes. Returns the record's length.
  */
 size_t sl_tls_seal(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, uint8_t type, uint8_t *rec,
 		   size_t len);
 
 /*
- * Decrypts the body of a record in place. Returns false if the tag is wrong: the bytes must not be
- * used.
+ * Decrypts a record's body in place. Returns false if the tag is wrong: the bytes must not be used.
  */
 bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t head[SL_TLS_HEAD],
 		 const struct sl_tls_piece *pieces, unsigned cnt);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receiving: complete records are decrypted in place and offered at once. Incomplete records, and
- * content that the layer above does not take, are held (rx_backlog.c) and processed later.
- *
- * Call order: sl_tls_take -> open_record, offer_at; sl_tls_pump -> open_held, offer_held.
+ * Complete records are decrypted in place and offered at once. Incomplete records, and content not
+ * taken, are held (rx_backlog.c).
  */
 #include <string.h>
 
@@ -17,7 +15,7 @@ enum {
 	USER_CANCELED = 90,
 };
 
-/* Counts a record without data. Returns false if too many follow each other. */
+/* Returns false if too many follow each other. */
 static bool note_quiet_record(struct sl_tls_conn *c)
 {
 	if (++c->quiet <= SL_TLS_QUIET_MAX)
@@ -26,7 +24,7 @@ static bool note_quiet_record(struct sl_tls_conn *c)
 	return false;
 }
 
-/* RFC 8446 5.1: an alert is exactly one record; 5.4: an empty one is unexpected. */
+/* RFC 8446 5.1: an alert is exactly one record; 5.4: not empty. */
 static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	if (len != 2) {
@@ -47,7 +45,7 @@ static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 	return false;
 }
 
-/* Checks the first `len` bytes of a KeyUpdate, RFC 8446 4.6.3. CNT: valid so far. */
+/* Checks `len` bytes of a KeyUpdate, RFC 8446 4.6.3. CNT: valid so far. */
 static enum sl_tls_end find_mistake(const uint8_t *message, size_t len)
 {
 	static const uint8_t length[] = {0, 0, 1};
@@ -64,7 +62,7 @@ static enum sl_tls_end find_mistake(const uint8_t *message, size_t len)
 	return SL_TLS_END_CNT;
 }
 
-/* Applies a KeyUpdate. It costs as much as hundreds of records, so the number is limited. */
+/* A KeyUpdate costs as much as hundreds of records: limited. */
 static bool take_update(struct sl_tls_conn *c)
 {
 	if (!note_quiet_record(c))
@@ -82,10 +80,7 @@ static bool take_update(struct sl_tls_conn *c)
 	return false;
 }
 
-/*
- * Handles a handshake message after the handshake. Only KeyUpdate is allowed; it may be split over
- * records.
- */
+/* After the handshake only KeyUpdate is allowed; it may be split over records. */
 static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	size_t room = sizeof(c->message) - c->message_len, n = len < room ? len : room;
@@ -106,7 +101,7 @@ static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len
 	return take_update(c);
 }
 
-/* Handles a record without data. Returns false if input processing must stop. */
+/* Returns false if input must stop. */
 static bool take_control(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_t len)
 {
 	switch (type) {
@@ -130,7 +125,7 @@ static bool head_is_good(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD])
 	return false;
 }
 
-/* Finds the type behind the content, skipping zero padding. Returns the content's length. */
+/* Skips zero padding. Returns the content's length. */
 static size_t strip_padding(const struct sl_tls_piece *pieces, unsigned cnt, uint8_t *type)
 {
 	size_t end = 0, limit;
@@ -165,7 +160,7 @@ static bool open_record(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD],
 	*content = strip_padding(pieces, cnt, type);
 	if (sl_likely(*content <= c->piece_max && (!c->message_len || *type == SL_TLS_HANDSHAKE)))
 		return true;
-	/* RFC 8446 5.1: the records of one message must be adjacent. */
+	/* RFC 8446 5.1: the records of a message must be adjacent. */
 	sl_tls_fail(c, *content > c->piece_max ? SL_TLS_END_OVERFLOW : SL_TLS_END_UNEXPECTED);
 	return false;
 }
@@ -182,7 +177,7 @@ static size_t offer_piece(struct sl_tls_conn *c, struct sl_chunk *piece, bool *a
 	return used;
 }
 
-/* Offers a frame of content, removed from the list meanwhile because it may be taken. */
+/* The frame may be taken, so it leaves the list meanwhile. */
 static bool offer_frame(struct sl_tls_conn *c)
 {
 	struct sl_umem *u = c->tls->cfg.umem;
@@ -208,7 +203,7 @@ static bool offer_frame(struct sl_tls_conn *c)
 	return !c->paused;
 }
 
-/* Returns false if the layer above takes no more now or is gone. */
+/* Returns false if the layer above takes no more or is gone. */
 static bool offer_backlog(struct sl_tls_conn *c)
 {
 	const struct sl_frame *f = c->backlog.head;
@@ -228,7 +223,7 @@ static bool offer_backlog(struct sl_tls_conn *c)
 	return !c->paused;
 }
 
-/* Decrypts the next held record. Returns false if it is incomplete or processing must stop. */
+/* Returns false if incomplete, or if processing must stop. */
 static bool open_backlog(struct sl_tls_conn *c)
 {
 	struct sl_tls_piece pieces[PIECES_MAX];
@@ -289,8 +284,8 @@ static bool keep_chunk(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 }
 
 /*
- * Offers content of a record that ends at `end`. Returns false if the rest of the chunk was held or
- * the connection is over.
+ * Offers content of a record that ends at `end`. Returns false if the chunk's rest was held or the
+ * connection is over.
  */
 static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, size_t n, size_t end)
 {
@@ -300,7 +295,7 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 	bool alive;
 	size_t used;
 
-	if (f) { /* the frame contains nothing else, so the layer above may take it */
+	if (f) { /* nothing else is in the frame: it may be taken */
 		f->data = (uint8_t *)(uintptr_t)piece.ptr;
 		f->len = (uint16_t)n;
 		piece.frame = f;
@@ -326,7 +321,7 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 	return false;
 }
 
-/* Processes the complete record at `at`. Returns false if the chunk is finished. */
+/* Returns false if the chunk is finished. */
 static bool take_record(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 {
 	uint8_t *head = (uint8_t *)(uintptr_t)chunk->ptr + at, type;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backlog of received bytes: incomplete records, or content that the layer above has not taken.
- * Stored in frames of the worker, at most one record and one more frame per connection. All
- * connections together may hold an eighth of the frames. Beyond that, connections of the addresses
- * that hold most are evicted, oldest first.
+ * Backlog of received bytes in frames of the worker: at most one record and one frame per
+ * connection. All may hold an eighth of the frames. Beyond that, addresses that hold most lose
+ * connections, oldest first.
  */
 #include <string.h>
 
@@ -25,7 +24,7 @@ static uint32_t frames_of(const struct sl_tls_conn *c)
 	return n;
 }
 
-/* Returns the bucket that holds most frames, not counting those of `but`. */
+/* Frames of `but` do not count. */
 static struct sl_list *heaviest_bucket(struct sl_tls *t, struct sl_tls_conn *but)
 {
 	uint32_t own = sl_tls_bucket_of(but), most = 0;
@@ -42,10 +41,7 @@ static struct sl_list *heaviest_bucket(struct sl_tls *t, struct sl_tls_conn *but
 	return conns;
 }
 
-/*
- * Returns the connection to evict: preferably one that waits for its client, among the oldest, and
- * otherwise the oldest.
- */
+/* Prefers one that waits for its client, among the oldest; otherwise the oldest. */
 static struct sl_tls_conn *find_holder(struct sl_tls *t, struct sl_tls_conn *but)
 {
 	const struct sl_list *l, *conns = heaviest_bucket(t, but);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS state of a listener. Certificates with the same names form a group, and may have keys of
- * different types: OpenSSL selects by the client's signature algorithms. Each group has one SSL_CTX
- * per thread. Call order: sl_tls_server_new -> make_ctx; OpenSSL calls choose_group.
+ * TLS state of a listener. Certificates with the same names form a group; OpenSSL selects by the
+ * client's signature algorithms. A group has one SSL_CTX per thread.
  */
 #include "front/tls/server.h"
 
@@ -21,8 +20,8 @@ static const uint8_t alpn_h2[] = {2, 'h', '2'};
 static const uint8_t alpn_all[] = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 struct tls_group {
-	SSL_CTX **ctxs;                 /* one per thread */
-	const struct sl_tls_cert *cert; /* its first certificate, whose names identify the group */
+	SSL_CTX **ctxs;                 /* per thread */
+	const struct sl_tls_cert *cert; /* the first; its names identify the group */
 };
 
 struct sl_tls_server {
@@ -55,7 +54,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Finds a group by exact name, then by wildcard; otherwise returns the first. */
+/* Looks for the exact name, then a wildcard, otherwise returns the first. */
 static const struct tls_group *find_group(const struct sl_tls_server *s, struct sl_span name)
 {
 	for (unsigned i = 0; i < s->group_cnt; i++) {
@@ -89,9 +88,9 @@ static int choose_group(SSL *ssl, int *alert, void *arg)
 }
 
 /*
- * Stores an application traffic secret. Formatting all five secrets as text costs a twelfth of a
- * handshake. So the callback is installed only after a Finished message: OpenSSL then logs the
- * wanted secrets and, before the server's, the exporter secret.
+ * Formatting all five secrets costs a twelfth of a handshake. So the callback is installed only
+ * after a Finished message. OpenSSL then logs the wanted secrets and, before the server's, the
+ * exporter secret.
  */
 static void take_secret(const SSL *ssl, const char *line)
 {
@@ -101,7 +100,7 @@ static void take_secret(const SSL *ssl, const char *line)
 		SSL_CTX_set_keylog_callback(SSL_get_SSL_CTX(ssl), NULL);
 }
 
-/* Called for a message that was sent, or received and not processed yet. */
+/* Sent, or received and not processed yet. */
 static void note_message(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
 			 void *arg)
 {
@@ -141,7 +140,7 @@ static uint16_t text_of_bio(BIO *bio, char *to, size_t size)
 	return (uint16_t)len;
 }
 
-/* Prints kind and name; a comma in a name is percent-encoded, because it separates names. */
+/* A comma in a name is percent-encoded: it separates names. */
 static void print_name(BIO *to, const char *kind, const ASN1_STRING *name)
 {
 	const uint8_t *text = ASN1_STRING_get0_data(name);
@@ -169,7 +168,7 @@ static void print_san(BIO *to, const X509 *x)
 	GENERAL_NAMES_free(all);
 }
 
-/* Returns true for printable ASCII, which is safe in a header field. */
+/* Printable ASCII is safe in a header field. */
 static bool is_clean(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -179,7 +178,7 @@ static bool is_clean(const char *text, size_t len)
 	return true;
 }
 
-/* Formats the identity of a client. Returns false if too long or not printable. */
+/* Returns false if too long or not printable. */
 static bool describe_client(struct sl_tls_hs *hs, const X509 *x)
 {
 	BIO *subject = BIO_new(BIO_s_mem()), *san = BIO_new(BIO_s_mem());
@@ -206,7 +205,7 @@ static int check_client(int good, X509_STORE_CTX *store)
 
 	if (!good || X509_STORE_CTX_get_error_depth(store) > 0)
 		return good;
-	/* A ticket contains the client's certificate, and its length field has 16 bits. */
+	/* A ticket's certificate has a 16-bit length. */
 	if (i2d_X509(x, NULL) > TICKET_CERT_MAX)
 		SSL_set_num_tickets(ssl, 0);
 	if (describe_client(hs_of(ssl), x))
@@ -215,7 +214,7 @@ static int check_client(int good, X509_STORE_CTX *store)
 	return 0;
 }
 
-/* max_fragment_length: the values 1 to 4 stand for 512 to 4096 bytes. */
+/* max_fragment_length: 1 to 4 stand for 512 to 4096 bytes. */
 static uint16_t piece_max(const SSL *ssl)
 {
 	const SSL_SESSION *session = SSL_get_session(ssl);
@@ -234,7 +233,7 @@ static bool finish_handshake(struct sl_tls_hs *hs)
 	uint64_t sealed = 0;
 	unsigned i = 0;
 
-	/* Records of tickets already use our application key. */
+	/* Ticket records already use our application key. */
 	for (size_t at = 0; at + SL_TLS_HEAD <= hs->out_len;
 	     at += SL_TLS_HEAD + ((size_t)hs->out[at + 3] << 8 | hs->out[at + 4]))
 		sealed += hs->out[at] == SL_TLS_DATA;
@@ -244,7 +243,7 @@ static bool finish_handshake(struct sl_tls_hs *hs)
 	if (suite == SL_TLS_SUITE_CNT || !sl_tls_dir_derive(&hs->rx, 0) ||
 	    !sl_tls_dir_derive(&hs->tx, sealed))
 		return false;
-	/* check_client() has done this in a full handshake. */
+	/* check_client() did this in a full handshake. */
 	if (hs->resumed && SSL_get0_peer_certificate(hs->ssl) &&
 	    !describe_client(hs, SSL_get0_peer_certificate(hs->ssl)))
 		return false;
@@ -254,7 +253,7 @@ static bool finish_handshake(struct sl_tls_hs *hs)
 	return true;
 }
 
-/* Takes OpenSSL's output. Returns false if too long or without memory. */
+/* Returns false if too long or without memory. */
 static bool take_out(struct sl_tls_hs *hs)
 {
 	BIO *bio = SSL_get_wbio(hs->ssl);
@@ -339,8 +338,8 @@ void sl_tls_hs_end(struct sl_tls_hs *hs)
 }
 
 /*
- * Sets the session ID context: a ticket is valid only with the same client authentication. It
- * covers the contents of the CA files, which may differ between gateways with the same ticket keys.
+ * A ticket is valid only with the same client authentication. The session ID context covers the CA
+ * files: they may differ between gateways with the same ticket keys.
  */
 static bool set_context(SSL_CTX *ctx, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {
@@ -388,7 +387,7 @@ static SSL_CTX *make_ctx(const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_max_early_data(ctx, 0);
 	SSL_CTX_set_max_cert_list(ctx, SL_TLS_CLIENT_CERT_MAX + CERT_LIST_SLACK);
-	/* the default of two costs a twentieth of a handshake more */
+	/* a second one costs a twentieth of a handshake */
 	SSL_CTX_set_num_tickets(ctx, 1);
 	SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
 	SSL_CTX_set_tlsext_servername_callback(ctx, choose_group);
@@ -426,7 +425,7 @@ static bool add_group(struct sl_tls_server *s, const struct sl_tls_cert *cert,
 	return ok;
 }
 
-/* Adds a pair to the group with its names, or to a new one. */
+/* Joins the group with its names, or a new one. */
 static bool add_pair(struct sl_tls_server *s, const struct sl_tls_pair *p,
 		     const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {

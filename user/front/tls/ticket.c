@@ -21,12 +21,12 @@ struct sl_tls_tickets {
 	_Atomic uint32_t refs;
 	bool own;
 	unsigned cnt;
-	uint64_t since_ns; /* start of the first key; 0: not used yet */
+	uint64_t since_ns; /* first key's start; 0: unused */
 	pthread_mutex_t lock;
 	struct ticket_key keys[KEYS_MAX];
 };
 
-/* Allocates pages of their own, excluded from core dumps. */
+/* Own pages, excluded from core dumps. */
 static struct sl_tls_tickets *create_tickets(bool own)
 {
 	struct sl_tls_tickets *t =
@@ -89,7 +89,7 @@ void sl_tls_tickets_put(struct sl_tls_tickets *t)
 	munmap(t, sizeof(*t));
 }
 
-/* Creates a new key every hour and keeps only the previous one. */
+/* A new key every hour; only the previous one is kept. */
 static void rotate_keys(struct sl_tls_tickets *t, uint64_t now_ns)
 {
 	struct ticket_key next;
@@ -99,7 +99,7 @@ static void rotate_keys(struct sl_tls_tickets *t, uint64_t now_ns)
 	if (!t->own || now_ns - t->since_ns < LIFE_S * SL_NS_PER_SEC ||
 	    RAND_bytes((uint8_t *)&next, sizeof(next)) != 1)
 		return;
-	/* After two hours without a handshake the previous key has expired too. */
+	/* After two idle hours the previous key has expired too. */
 	t->cnt = now_ns - t->since_ns < 2 * LIFE_S * SL_NS_PER_SEC ? 2 : 1;
 	t->keys[1] = t->keys[0];
 	t->keys[0] = next;
@@ -156,6 +156,6 @@ int sl_tls_tickets_use(struct sl_tls_tickets *t, uint8_t name[NAME], uint8_t *iv
 		     ? 1
 		     : -1;
 	OPENSSL_cleanse(&k, sizeof(k));
-	/* RFC 8446 C.4: tickets are used once, so a client that presents one gets a new one. */
+	/* RFC 8446 C.4: tickets are used once, so the client gets a new one. */
 	return rc == 1 && !seal ? 2 : rc;
 }

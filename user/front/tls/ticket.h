@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of session tickets: the newest seals, older ones still open. The gateway's own keys rotate
- * every hour and are valid for two. Keys from a file can be shared by gateways: 80 bytes each (name
- * 16, HMAC 32, AES 32; `openssl rand 80`), of which the first seals.
+ * Keys of session tickets: the newest seals, older ones still open. The gateway's keys rotate every
+ * hour and are valid for two. Gateways can share a file of keys, 80 bytes each (name 16, HMAC 32,
+ * AES 32; `openssl rand 80`); the first seals.
  *
  * Thread-safe; the lock is held for a copy of 80 bytes.
  */
@@ -14,7 +14,7 @@
 
 struct sl_tls_tickets;
 
-/* Creates rotating keys. Returns NULL without memory or randomness. */
+/* Creates rotating keys. NULL: no memory or randomness. */
 struct sl_tls_tickets *sl_tls_tickets_new(void);
 /* Loads keys from a file. Returns NULL after reporting an error. */
 struct sl_tls_tickets *sl_tls_tickets_load(const struct sl_cfg_file *f,
@@ -25,7 +25,7 @@ void sl_tls_tickets_put(struct sl_tls_tickets *t);
 /* Callback of SSL_CTX_set_tlsext_ticket_key_evp_cb. Returns 0: unknown, 1: valid, 2: renew. */
 int sl_tls_tickets_use(struct sl_tls_tickets *t, uint8_t name[16], uint8_t *iv, EVP_CIPHER_CTX *c,
 		       EVP_MAC_CTX *h, int seal, uint64_t now_ns);
-/* Returns true if the ticket's key is still valid. */
+/* Returns true if the ticket's key is valid. */
 bool sl_tls_tickets_know(struct sl_tls_tickets *t, const uint8_t name[16]);
 
 #endif

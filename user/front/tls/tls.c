@@ -24,12 +24,12 @@ uint8_t sl_tls_alert_of(enum sl_tls_end why)
 	return alerts[why];
 }
 
-/* Maps an alert to its cause; certificate alerts share one. */
+/* Certificate alerts share one cause. */
 enum sl_tls_end sl_tls_end_of(uint8_t alert)
 {
 	unsigned i = SL_TLS_END_VERSION;
 
-	if (alert >= 43 && alert <= 46 && alert != 45) /* alerts about certificates */
+	if (alert >= 43 && alert <= 46 && alert != 45) /* about certificates */
 		return SL_TLS_END_BAD_CERTIFICATE;
 	while (i < SL_TLS_END_OTHER && alerts[i] != alert)
 		i++;
@@ -59,7 +59,7 @@ static void free_conn(struct sl_tls_conn *c)
 	sl_mempool_put(&t->conns, c);
 }
 
-/* Frees the connection, or marks it if calls of the layer above are on the stack. */
+/* Only marks it while the layer above is on the stack. */
 static void let_go(struct sl_tls_conn *c)
 {
 	c->state = SL_TLS_CLOSED;
@@ -162,7 +162,7 @@ static size_t below_input(void *user, struct sl_chunk *chunk)
 	return len;
 }
 
-/* Returns true if input is unprocessed; it may contain close_notify. */
+/* Unprocessed input may contain close_notify. */
 static bool is_waiting(const struct sl_tls_conn *c)
 {
 	if (c->state == SL_TLS_AWAY)
@@ -223,7 +223,7 @@ static void below_named(void *user)
 
 static void below_opened(void *user)
 {
-	(void)user; /* a header before the handshake was read; the handshake follows */
+	(void)user; /* a header was read; the handshake follows */
 }
 
 static const struct sl_conn_user below_tells = {
@@ -248,7 +248,7 @@ static bool up_write_head(void *self, const void *bytes, size_t len)
 		return c->state == SL_TLS_CLOSED;
 	if (sl_tls_write(c, bytes, len, true) == len)
 		return true;
-	/* A part is already written, and the interface cannot report that. */
+	/* A part is already written, which cannot be reported. */
 	c->state = SL_TLS_CLOSED;
 	c->filter.below.ops->close(c->filter.below.self);
 	return true;

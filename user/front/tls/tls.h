@@ -6,9 +6,9 @@
  *   transport --> [ rx.c: records decrypted in place ] --> front
  *   transport <-- [ tx.c: records encrypted in place ] <-- front
  *
- * A front writes its output into the frame that leaves, behind space for a record header. The
- * record is sealed when the frame is full, another connection writes, or output is built. So a head
- * and its body share one record. No plaintext is delivered before its tag is verified.
+ * A front writes into the frame that leaves, behind space for a record header. The record is sealed
+ * when the frame is full, another connection writes, or output is built. No plaintext is delivered
+ * before its tag is verified.
  *
  * Not supported: TLS 1.2 and older, 0-RTT, renegotiation, post-handshake client authentication.
  */
@@ -21,8 +21,8 @@
 struct sl_tls;
 
 /*
- * Causes for the end of an incomplete handshake or a connection: alert (RFC 8446 6.2; 255: none
- * sent), metric label, help text.
+ * Causes for the end of a handshake or connection: alert (RFC 8446 6.2; 255: none), metric label,
+ * help text.
  */
 #define SL_TLS_ENDS(X)                                                                             \
 	X(PEER, 255, "peer_alert", "the client sent an alert")                                     \
@@ -58,8 +58,8 @@ enum sl_tls_end {
 
 struct sl_tls_stats {
 	uint64_t full, resumed;        /* completed handshakes */
-	uint64_t ends[SL_TLS_END_CNT]; /* incomplete handshakes and broken connections */
-	uint64_t waited_ns;            /* total time in the queues of the threads */
+	uint64_t ends[SL_TLS_END_CNT]; /* incomplete handshakes, broken connections */
+	uint64_t waited_ns;            /* total time in the threads' queues */
 	uint64_t steps;
 	uint64_t records_in, records_out;
 	uint64_t key_updates;
@@ -73,8 +73,8 @@ struct sl_tls_config {
 	struct sl_umem *umem;
 	const uint64_t *now_ns;
 	/*
-	 * Passes a handshake to a thread; with step SL_TLS_LEFT only to be freed. Returns false if
-	 * the queue is full.
+	 * Passes a handshake to a thread; step SL_TLS_LEFT: only to be freed. Returns false if the
+	 * queue is full.
 	 */
 	bool (*submit)(void *arg, struct sl_tls_hs *hs);
 	/* Calls sl_tls_result() for returned handshakes. Returns their number. May be NULL. */
@@ -84,7 +84,7 @@ struct sl_tls_config {
 
 /* Returns NULL and errno on error. */
 struct sl_tls *sl_tls_create(const struct sl_tls_config *cfg);
-/* Frees `t`. All connections must be closed and all handshakes returned. */
+/* All connections must be closed and all handshakes returned. */
 void sl_tls_destroy(struct sl_tls *t);
 
 /* Functions of sl_filter_maker; arg is the struct sl_tls. */
@@ -94,11 +94,11 @@ unsigned sl_tls_poll(void *arg);
 uint64_t sl_tls_next_ns(void *arg);
 void sl_tls_flush(void *arg);
 
-/* Sets the TLS state of each listener for new connections. */
+/* Sets each listener's TLS state for new connections. */
 void sl_tls_set_listeners(struct sl_tls *t, const struct sl_config *cfg);
-/* Takes back a handshake after a thread's step. */
+/* Takes back a handshake after a step. */
 void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs);
-/* Returns the number of handshakes held by threads. */
+/* Returns the handshakes held by threads. */
 uint32_t sl_tls_queued(const struct sl_tls *t);
 void sl_tls_stats(const struct sl_tls *t, struct sl_tls_stats *out);
 

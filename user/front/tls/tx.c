@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending: content is written into the frame that leaves next, behind space for a record header. A
- * worker has at most one open record; it is sealed in place.
+ * Sending: content goes into the frame that leaves next, behind space for a record header. A worker
+ * has at most one open record.
  *
  *   frame that leaves:  [ sealed records ... | head | content so far |   type, tag   ]
  *                                             ^ t->record    t->content     t->room
@@ -11,12 +11,12 @@
 #include "front/tls/conn.h"
 
 enum {
-	CONTENT_MIN = 32, /* with less room in a frame, a record starts in the next one */
+	CONTENT_MIN = 32, /* with less room, a record starts in the next frame */
 	RECORD_GUESS = 1024,
-	REKEY_AFTER = 1 << 23, /* records per key; RFC 8446 5.5 allows three times as many */
+	REKEY_AFTER = 1 << 23, /* RFC 8446 5.5 allows three times as many */
 };
 
-/* Estimates the overhead of `len` bytes, assuming records of about a segment. */
+/* Assumes records of about a segment. */
 static size_t record_overhead(size_t len)
 {
 	return (len / RECORD_GUESS + 1) * SL_TLS_OVERHEAD;
@@ -70,7 +70,7 @@ bool sl_tls_say(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_
 	return true;
 }
 
-/* Sends a KeyUpdate, our own or the reply to the client's. */
+/* Our own, or the reply to the client's. */
 static bool update_key(struct sl_tls_conn *c)
 {
 	static const uint8_t message[] = {24, 0, 0, 1, 0}; /* update_not_requested */
@@ -78,7 +78,7 @@ static bool update_key(struct sl_tls_conn *c)
 	if (!sl_tls_say(c, SL_TLS_HANDSHAKE, message, sizeof(message)))
 		return false;
 	if (!sl_tls_dir_update(c->tls->ciphers, &c->tx)) {
-		/* The layer above is on the stack, so it cannot be called. */
+		/* The layer above is on the stack: it cannot be called. */
 		c->tls->stats.ends[SL_TLS_END_INTERNAL]++;
 		c->state = SL_TLS_CLOSED;
 		c->filter.below.ops->close(c->filter.below.self);
