@@ -385,7 +385,6 @@ static uint8_t port_of_slot(const struct sl_net *n, const struct handover_slot *
 	return 0;
 }
 
-/* Returns NULL without a free frame. */
 static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *s)
 {
 	struct sl_frame *f = NULL;

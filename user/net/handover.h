@@ -9,7 +9,8 @@
  * The directory is a fixed table of atomic words: 56 bits of keyed hash and the owner. After a
  * wrong match (about 1 in 2^32) the owner misses as well. A frame is handed over once.
  *
- * Ports of the same index must be queues of the same interface.
+ * Ports of the same index must be queues of the same interface. Each worker calls the functions for
+ * itself.
  */
 #ifndef SL_NET_HANDOVER_H
 #define SL_NET_HANDOVER_H

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of packets. */
 #include "net/net.h"
 #include "wire/csum.h"
 #include "wire/eth.h"

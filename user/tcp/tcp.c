@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creation and destruction of a worker's TCP. */
 #include <errno.h>
 #include <stdlib.h>
 #include "config/defaults.h"

@@ -54,7 +54,7 @@ struct sl_tcp_ops {
 	void (*writable)(void *handle);
 	/* The connection is gone. Not called after sl_tcp_abort(). */
 	void (*closed)(void *handle, enum sl_tcp_close_reason why);
-	/* Change of the number of frames held. Must only count. May be NULL. */
+	/* Change of the number of frames queued, not consumed, or out of order. Must only count. May be NULL. */
 	void (*holds)(void *handle, int32_t frames);
 	/* Returns true if the send queue should stay at its minimum. NULL: never. */
 	bool (*full)(void *handle);
@@ -65,7 +65,7 @@ struct sl_tcp_config {
 	uint32_t max_half_open;      /* above it SYN cookies */
 	uint32_t max_conns_per_addr; /* per address or IPv6 /64; 0: no limit */
 	uint32_t max_ooo_frames;     /* per connection */
-	/* beyond it the largest connection is reduced */
+	/* above it the largest holder is reduced */
 	uint32_t max_ooo_frames_total;
 	uint32_t rcv_buf;         /* maximum receive window, bytes */
 	uint32_t discard_max;     /* bytes accepted after sl_tcp_close() */

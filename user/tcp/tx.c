@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of headers and segments. */
 #include "tcp/internal.h"
 #include "wire/csum.h"
 

@@ -13,7 +13,6 @@
 
 struct sl_udp;
 
-/* Return path of a datagram. */
 struct sl_udp_peer {
 	struct sl_net_path path;
 	uint16_t local_port_be, remote_port_be;

@@ -102,7 +102,7 @@ static inline bool sl_csum_l4_partial(uint64_t pseudo, uint16_t csum_be)
 	return sl_csum_fold(pseudo) == csum_be;
 }
 
-/* Five to fifteen words. */
+/* The header has five to fifteen words. */
 static inline uint64_t sl_csum_ip4(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
 	uint64_t sum = 0;

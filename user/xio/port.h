@@ -45,8 +45,8 @@ struct sl_port {
 	uint8_t mac[6];
 	uint16_t mtu; /* largest IP packet */
 	uint16_t queue;
-	bool partial_csum;
-	int fd; /* readable when frames have arrived; -1: fake */
+	bool partial_csum; /* an L4 checksum may be the pseudo-header sum only */
+	int fd;            /* readable when frames have arrived; -1: fake */
 	int ifindex;
 	char ifname[16];
 	struct sl_port_stats stats;
