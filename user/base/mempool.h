@@ -5,9 +5,10 @@
  *   base  [ obj 0 | obj 1 | ... | obj fresh-1 | never handed out: no memory behind it ... ]
  *            ^ free ones are chained through their first 8 bytes, last freed first
  *
- * Unused capacity costs address space only (MAP_NORESERVE). The caller of get owns the object until put; its contents are undefined.
- * SL_ENSURE rejects a double put and foreign pointers. SL_DEBUG fills free objects with
- * SL_MEMPOOL_POISON and aborts on writes after put. ASan poisons free objects.
+ * Unused capacity costs address space only (MAP_NORESERVE). The caller of get owns the object until
+ * put; its contents are undefined. SL_ENSURE rejects a double put and foreign pointers. SL_DEBUG
+ * fills free objects with SL_MEMPOOL_POISON and aborts on writes after put. ASan poisons free
+ * objects.
  */
 #ifndef SL_BASE_MEMPOOL_H
 #define SL_BASE_MEMPOOL_H

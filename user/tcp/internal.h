@@ -298,7 +298,10 @@ void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
-/* listen.c. Handles a segment without a connection; takes the frame. `isn`: initial sequence number, or NULL. */
+/*
+ * listen.c. Handles a segment without a connection; takes the frame. `isn`: initial sequence
+ * number, or NULL.
+ */
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
 		   const uint32_t *isn);
 

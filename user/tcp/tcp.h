@@ -54,7 +54,10 @@ struct sl_tcp_ops {
 	void (*writable)(void *handle);
 	/* The connection is gone. Not called after sl_tcp_abort(). */
 	void (*closed)(void *handle, enum sl_tcp_close_reason why);
-	/* Change of the number of frames queued, not consumed, or out of order. Must only count. May be NULL. */
+	/*
+	 * Change of the number of frames queued, not consumed, or out of order. Must only count.
+	 * May be NULL.
+	 */
 	void (*holds)(void *handle, int32_t frames);
 	/* Returns true if the send queue should stay at its minimum. NULL: never. */
 	bool (*full)(void *handle);
