@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * RC transport: one reliable queue pair per channel. Connections of one worker or backend share an
- * interface (rc_iface.h), above all its receive slots. On a device that cannot share, each has its
- * own protection domain and receive slots.
+ * interface (rc_iface.h). On a device that cannot share, each has its own protection domain and
+ * receive slots.
  *
  *   memory:  tx slots | tx bulk (staging) | (rx slots) | rx bulk
  *            only rx bulk is remotely writable, and by the peer's queue pair only
  *
  *   small:   gathered into tx slot n, SEND -> receive slot of the peer; few bytes: compact.h
  *   large:   gathered into tx bulk, WRITE  -> same offset of the peer's rx bulk. The last WRITE
- *            has the length as immediate data, which takes a receive slot: one work request and
- *            one acknowledgement, instead of two for a WRITE and a SEND
+ *            has the length as immediate data, which takes a receive slot
  *
  * Zero copy: if the owner's memory (the UMEM) is registered, a WRITE reads long spans in place.
  * `sent` reports them when our own device has completed the WRITE. A peer's claim to have consumed
  * a message frees only room in our rings. A false claim damages only that peer's messages.
  *
  * flush() posts all chained work requests with one doorbell. The next message out reports released
- * messages as consumed. Their slots are reposted after that doorbell, off the critical path: the
- * SRQ has SRQ_CREDITS_EARLY spare slots for each connection. More slots than those, and slots of an
- * own receive queue, are reposted before. So a peer within its window never meets an empty receive
- * queue. A peer beyond its window is detected by the count, or by its full FIFO (rx_cq.h).
+ * messages as consumed. Their slots are reposted after that doorbell: the SRQ has SRQ_CREDITS_EARLY
+ * spare slots for each connection. Further slots, and slots of an own receive queue, are reposted
+ * before. So a peer within its window never meets an empty receive queue. A peer beyond its window
+ * is detected by the count, or by its full FIFO (rx_cq.h).
  *
  * Set-up (auth.h): CM private data carry nonces and the acceptor's proof. The first SEND of each
  * end, with a proof, carries the rkey. Rings are made only then.
@@ -44,28 +43,26 @@
 #include "rpc/rdma/path.h"
 
 enum {
-	RC_CHAIN_MAX = 64,  /* work requests of one doorbell */
-	RC_SGES_MAX = 256,  /* SGEs of these work requests */
-	RC_WRITES_MAX = 8,  /* WRITEs of one large message; a small one takes one SEND */
+	RC_CHAIN_MAX = 64, /* work requests of one doorbell */
+	RC_SGES_MAX = 256,
+	RC_WRITES_MAX = 8,  /* WRITEs of one large message */
 	RC_SGE_MAX = 16,    /* SGEs of one WRITE */
 	RC_ZCOPY_MIN = 512, /* shorter spans are copied */
-	RC_SIGNAL_MAX = 64, /* at most so many messages without a signaled one */
+	RC_SIGNAL_MAX = 64, /* messages without a signaled one */
 	RC_INLINE_WANT = SL_RPC_COMPACT_MAX,
 	RC_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
 	RC_BEYOND_WINDOW = 2, /* messages beyond the window: keys and BYE */
 };
 
 /*
- * RNR: a peer within its window never meets an empty receive queue. If a slot was lost or others
- * take too many, the sender waits 2.56 ms, and gives up after six tries. The CM's default is 655
- * ms, for ever.
+ * RNR: if a slot was lost or others take too many, the sender waits 2.56 ms, and gives up after six
+ * tries. The CM's default is 655 ms, for ever.
  */
 enum { RC_RNR_TIMER = 16, RC_RNR_RETRIES = 6, RC_RETRIES = 6 /* 7 means infinite to soft-RoCE */ };
 
 /*
  * wr_id of a message's last work request: number of posted messages in bits 0-31, of work requests
- * in bits 32-62. Bit 63 marks work requests that are not counted: keys, the last SEND of
- * rc_conn_halt(), BYE, bind, probe.
+ * in bits 32-62. Bit 63 marks work requests that are not counted.
  */
 #define RC_WR_CNT_MASK UINT32_C(0x7fffffff)
 #define RC_WR_KEYS     (UINT64_C(1) << 63)
@@ -75,7 +72,7 @@ enum { RC_RNR_TIMER = 16, RC_RNR_RETRIES = 6, RC_RETRIES = 6 /* 7 means infinite
 #define RC_WR_PROBE    (RC_WR_KEYS | 4)
 
 struct rc_posted {
-	uint64_t bulk_end; /* bulk_sent after this message */
+	uint64_t bulk_end;
 	uint32_t body_len;
 	uint32_t consumed; /* `consumed` that this message reported */
 };
@@ -90,7 +87,6 @@ struct rc_ring_sizes {
 	uint32_t slots, bulk_len;
 };
 
-/* State of the BYE to the peer. */
 enum rc_bye { RC_BYE_NONE, RC_BYE_SENT, RC_BYE_DONE };
 
 /* After an unauthenticated CM disconnect the peer is suspect, until a probe is answered. */
@@ -102,75 +98,72 @@ struct rc_conn {
 	_Atomic bool port_down; /* nothing is posted: a link may migrate what has not left */
 	_Atomic bool broken;    /* the queue pair is in error: close() waits for nothing */
 	_Atomic enum rc_peer_state peer_state;
-	/* start of the suspicion; when the pending probe was posted */
+	/* when suspicion began; when the pending probe was posted */
 	uint64_t suspect_ns, probed_ns;
 	bool was_down;            /* port_down at the last probe */
 	int error;                /* the peer broke the protocol */
 	int lost;                 /* the device could not deliver (-ENOBUFS) */
-	uint32_t mask, slot_mask; /* index masks: of a message; of rx_slot */
-	/* output */
+	uint32_t mask, slot_mask; /* index masks of messages; of rx_slot */
 	uint8_t *tx_slots, *tx_bulk;
 	uint64_t peer_bulk;
 	uint32_t peer_rkey;
 	uint32_t wr_sent, wr_done;
 	uint32_t signaled;                   /* completions to come */
-	uint32_t unsignaled, unsignaled_max; /* messages since the last signaled one; limit */
+	uint32_t unsignaled, unsignaled_max; /* messages since the last signaled one */
 	uint32_t unsignaled_bytes;
-	bool unsignaled_zcopy; /* one of these reads the owner's memory */
-	uint32_t reaped;     /* messages that the device has completed; credits.done may be ahead */
+	bool unsignaled_zcopy;
+	uint32_t reaped;     /* completed by the device; credits.done may be ahead */
 	uint32_t zcopy_upto; /* last message that reads the owner's memory; not before `reaped` */
 	uint32_t chain_len;
 	struct ibv_send_wr chain[RC_CHAIN_MAX];
 	uint32_t sge_cnt;
-	struct ibv_sge sges[RC_SGES_MAX]; /* used by the chain */
-	struct rc_posted *posted;         /* one per message */
-	const uint8_t *mem;               /* the owner's, if registered; else NULL */
+	struct ibv_sge sges[RC_SGES_MAX];
+	struct rc_posted *posted;
+	const uint8_t *mem; /* the owner's, if registered */
 	size_t mem_len;
 	uint32_t packet_len;
-	struct rc_zcopy_op *zcopy_ops;     /* ring with an entry per message */
-	uint32_t zcopy_posted, zcopy_done; /* entries added, removed */
-	/* input */
+	struct rc_zcopy_op *zcopy_ops;
+	uint32_t zcopy_posted, zcopy_done;
 	uint8_t *rx_slots, *rx_bulk;
 	uint32_t rx_next, lent;
-	uint32_t released; /* messages before this one are released */
-	uint32_t reposted; /* slots of messages before this one are reposted */
+	uint32_t released; /* messages before this one */
+	uint32_t reposted; /* slots of earlier messages are reposted */
 	uint64_t rx_bulk_head;
 	uint64_t *rx_bulk_end; /* per message: rx_bulk_head after it */
-	uint32_t *rx_slot;     /* per message of two windows: its slot in the SRQ */
+	uint32_t *rx_slot;     /* per message of two windows: SRQ slot */
 	struct rc_rx_fifo rx_fifo;
 	/* used by rx_window.c */
-	uint32_t window;                /* counted in the interface's SRQ credits */
+	uint32_t window;                /* counted in SRQ credits */
 	uint32_t advertised;            /* last window that the peer was told */
 	_Atomic uint32_t target_window; /* window that the peer shall have */
 	_Atomic uint32_t enforced;      /* largest window that the peer may still use */
 	_Atomic bool spent;             /* the peer has set SPENT */
-	uint32_t peer_read;             /* messages that the peer certainly knows to be consumed */
-	/* set by the service thread; messages received at its last check and last idle check */
+	uint32_t peer_read;             /* messages that the peer knows to be consumed */
+	/* service thread: messages received at its last check and last idle check */
 	uint32_t demand, measured_in, measured_in_idle;
-	bool shrinking;                /* the peer has not confirmed a smaller window yet */
-	uint32_t shrink_rx, shrink_tx; /* received and sent messages when it was told */
-	uint32_t tx_over;              /* how much our own window has shrunk; CREDIT may use it */
+	bool shrinking;                /* the smaller window is unconfirmed */
+	uint32_t shrink_rx, shrink_tx; /* received and sent messages then */
+	uint32_t tx_over;              /* shrinkage of our own window; CREDIT may use it */
 	/* the peer needs a CREDIT that confirms its smaller window */
 	bool credit_due;
-	uint32_t credit_due_at; /* once so many messages are consumed */
-	bool rx_armed;          /* without an interface: an event of rx_cq is requested */
+	uint32_t credit_due_at; /* consumed messages */
+	bool rx_armed;          /* without an interface: event of rx_cq requested */
 	_Atomic bool tx_armed;
-	_Atomic bool notified; /* the owner must poll this connection */
-	_Atomic bool flooded;  /* the peer has exceeded its window and is blocked */
+	_Atomic bool notified; /* the owner must poll */
+	_Atomic bool flooded;  /* blocked: exceeded its window */
 	bool is_inbound;       /* accepted by a listener, from `host` */
-	uint8_t host[16];      /* a GID */
-	bool removing;         /* protected by poll_lock: the queue pair may be destroyed */
-	/* device */
+	uint8_t host[16];
+	bool removing; /* protected by poll_lock */
 	struct rc_peer *peer;
 	struct ibv_context *device;
 	uint8_t port_num;
-	struct rc_iface *iface; /* NULL: the connection has its own pd and receive slots */
+	struct rc_iface *iface; /* NULL: own pd and receive slots */
 	struct rc_rx_cq *rx_cq; /* the interface's, while registered there */
-	struct rc_conn *next;   /* in the hash bucket of rx_cq */
+	struct rc_conn *next;
 	uint32_t qpn;
 	bool attached; /* protected by the lock of async_event.c and by poll_lock */
 	struct ibv_pd *pd;
-	struct mr_buf *ring_buf;                   /* memory of the rings, with an interface */
+	struct mr_buf *ring_buf;
 	struct rc_qp qp;                           /* its memory window covers rx bulk */
 	struct ibv_mr *ring_mr, *bulk_mr, *mem_mr; /* owned by the interface, if any */
 	struct ibv_mr *keys_mr;                    /* without an interface */
@@ -178,15 +171,15 @@ struct rc_conn {
 	void *map;
 	size_t map_len; /* without an interface */
 	uint32_t bulk_len;
-	struct sl_list node; /* in the list of async_event.c */
+	struct sl_list node;
 	bool listed;
 	/* used by service_thread.c */
 	struct sl_list closing;
 	bool quiescing, ready; /* ready: the queue pair can send */
-	bool bound;            /* the memory window is bound */
+	bool bound;
 	enum rc_bye bye;
 	bool bye_received;
-	_Atomic bool last_receive; /* LAST_WQE_REACHED: the device takes no more slots */
+	_Atomic bool last_receive; /* LAST_WQE_REACHED */
 	uint64_t until_ns;
 };
 
@@ -197,7 +190,7 @@ static inline struct rc_conn *rc_conn_of(struct sl_transport *t)
 
 /* Returns true if both sizes are powers of two within the limits. */
 bool rc_ring_sizes_ok(const struct rc_ring_sizes *g);
-/* Returns the length of a connection's ring buffer where receive slots are shared. */
+/* Returns the length of a ring buffer where receive slots are shared. */
 size_t rc_rings_len(const struct rc_ring_sizes *g);
 
 /* rc_conn.c: set-up. Functions return 0 or -errno; rc_conn_free() frees whatever exists. */
@@ -208,30 +201,26 @@ struct rc_conn *rc_conn_new(void);
 int rc_conn_open(struct rc_conn *conn, struct rdma_cm_id *id, struct rdma_event_channel *cm,
 		 unsigned group, struct rc_ring_sizes *g);
 /*
- * The same for a peer that is known already. Takes the reference to `peer`, also on failure;
- * rc_conn_close() then frees everything. The receive ring already lies at its final address.
+ * The same for a known peer. Takes the reference to `peer`, also on failure; rc_conn_close() then
+ * frees everything.
  */
 int rc_conn_open_to_peer(struct rc_conn *conn, struct rc_peer *peer, unsigned group,
 			 struct rc_ring_sizes *g);
-/* Registers the ring buffer; rc_conn_open_rings() does it, too. Returns 0 or -errno. */
+/* Registers the ring buffer, as rc_conn_open_rings() does. */
 int rc_conn_register_rings(struct rc_conn *conn);
-/* Returns the address of the receive ring. */
 uint8_t *rc_conn_rx_bulk(const struct rc_conn *conn, uint32_t bulk_len);
-/* Moves the queue pair to RTS towards that of the peer. Returns 0 or -errno. */
+/* Moves the queue pair to RTS. */
 int rc_conn_to_rts(struct rc_conn *conn, uint32_t qpn, uint32_t psn, uint32_t own_psn);
-/*
- * Binds the memory window: the peer can write to the ring without another message. Returns 0 or
- * -errno.
- */
+/* Binds the memory window, which lets the peer write to the ring. */
 int rc_conn_bind_mw(struct rc_conn *conn);
 /*
- * Makes and registers the rings, posts receives, and fills in our address and rkey in keys[0]. The
- * queue pair must know the peer, and so the path. Returns 0 or -errno.
+ * Makes and registers the rings, posts receives, and fills in keys[0]. The queue pair must know the
+ * path.
  */
 int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g);
-/* Lets posts read from that memory. If the device cannot register it, they copy. */
+/* Lets posts read from that memory, if the device can register it. */
 void rc_conn_set_zcopy_mem(struct rc_conn *conn, void *mem, size_t len);
-/* Completes the set-up that the CM leaves to its user. Returns 0 or -errno. */
+/* Completes the set-up that the CM leaves to its user. */
 int rc_conn_established(struct rc_conn *conn);
 /* Binds the memory window and sends keys[0]. Returns 0 or -errno. */
 int rc_conn_send_keys(struct rc_conn *conn);
@@ -247,24 +236,19 @@ int sl_rdma_route_info(const char *address, const struct sl_rpc_rdma *way, char 
 void sl_rdma_preload(void);
 
 /* service_thread.c */
-/*
- * Starts the thread that closes connections and handles device events. Must be called first in each
- * process. Returns 0 or -errno.
- */
+/* Starts the thread. Must be called first in each process. Returns 0 or -errno. */
 int service_thread_start(void);
 /* Delay fork() while a thread of ours works. */
 void service_work_begin(void);
 void service_work_end(void);
-void rc_conn_free(struct rc_conn *conn); /* immediately */
-/*
- * Schedules a refill of all pools. Called after a connection is made, which the refill would delay.
- */
+void rc_conn_free(struct rc_conn *conn);
+/* Schedules a refill of all pools. */
 void service_thread_refill(void);
 /* Schedules rc_ifaces_arm_srq_limit(). */
 void service_thread_arm_srq_limit(void);
 /* Schedules rc_ifaces_rebalance(). */
 void service_thread_rebalance(void);
-/* Operations of rpc/transport.h; the service thread closes. */
+/* Operations of rpc/transport.h. */
 void rc_conn_close(struct sl_transport *t);
 void rc_conn_halt(struct sl_transport *t);
 
@@ -279,7 +263,7 @@ unsigned rc_sent(struct sl_transport *t, uint64_t *cookies, unsigned max);
 /* Marks messages before `upto` as completed. */
 void rc_complete_tx(struct rc_conn *conn, uint32_t upto);
 
-/* doorbell.c: posts a chain of work requests. Returns 0 or -errno. */
+/* doorbell.c: posts a chain. Returns 0 or -errno. */
 int rdma_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
 /* An empty message is the peer's last one. */
@@ -291,70 +275,59 @@ static inline bool rc_is_bye(const struct rc_rx_comp *a)
 /* rc_rx.c */
 /* Posts receives of an own receive queue. */
 int rc_post_receives(struct rc_conn *conn, uint32_t from, uint32_t to);
-/* Moves completions to the FIFO. Not needed while attached: the poll group does it. */
+/* Moves completions to the FIFO. Not needed while attached. */
 void rc_poll_rx(struct rc_conn *conn);
-/* Reposts the slot of a message that is not read. */
+/* Reposts the slot of an unread message. */
 void rc_repost_slot(struct rc_conn *conn, const struct rc_rx_comp *a);
-/* Counts released messages as consumed. */
 void rc_consume(struct rc_conn *conn);
-/* Reposts slots of released messages. */
 void rc_repost(struct rc_conn *conn);
 /* Operations of rpc/transport.h. */
 int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void rc_release(struct sl_transport *t, const struct sl_message *m);
 
 /* rx_window.c */
-/* Sets the smallest window; without an interface, all own slots. */
+/* Sets the smallest window; without an interface, all slots. */
 void rx_window_init(struct rc_conn *conn, uint32_t slots);
 /*
- * Returns the window that a peer needs: twice as large if it set SPENT and used half, up to `most`.
+ * Returns the window that a peer needs: doubled if it set SPENT and used half, up to `most`.
  * `came`: messages since the last check.
  */
 uint32_t rx_window_demand(uint32_t window, uint32_t most, uint32_t came, bool spent);
-/* Returns the smallest window that holds `came` messages, received over a longer time. */
+/* Returns the smallest window that holds `came` messages. */
 uint32_t rx_window_idle_demand(uint32_t window, uint32_t came);
-/* Handles SPENT: requests a larger window. */
+/* Handles SPENT. */
 void rx_window_spent(struct rc_conn *conn);
-/* Returns true if the peer was told a smaller window long ago and has not confirmed it. */
+/* Returns true if the peer has long not confirmed a smaller window. */
 bool rx_window_overdue(const struct rc_conn *conn);
-/* Handles a CREDIT of the peer. Returns 0 or -EPROTO. */
+/* Handles a CREDIT. Returns 0 or -EPROTO. */
 int rx_window_handle_credit(struct rc_conn *conn, const struct sl_rpc_header *credit);
-/* Returns how many messages of this kind may be posted now. */
+/* Returns how many messages of this kind may be posted. */
 uint32_t rx_window_room(const struct rc_conn *conn, enum sl_credit_kind kind);
-/*
- * Returns true if a CREDIT is due. rx_window_advertise() posts one; each CREDIT tells the peer its
- * window.
- */
+/* Returns true if a CREDIT is due. */
 bool rx_window_credit_due(struct rc_conn *conn);
 /* Posts a CREDIT with the window. */
 void rx_window_advertise(struct rc_conn *conn);
 
 /* async_event.c */
-/* Adds device descriptors to the epoll set, with the context as data. Returns 0 or -errno. */
+/* Adds device descriptors to the epoll set. Returns 0 or -errno. */
 int async_event_init(int epoll_fd);
 /* The same for CM channels of peers. */
 int async_event_add_peer(struct rc_peer *l);
-/* Removes a peer's CM channel. */
 void async_event_remove_peer(const struct rc_peer *l);
-/* Handles events of that device from now on. Returns 0 or -errno. */
+/* Handles events of that device. Returns 0 or -errno. */
 int async_event_add_device(struct ibv_context *device);
-/* Lets the service thread grow UD queue pairs (rdma/ud/ud_qp.h). Returns 0 or -errno. */
+/* Lets the service thread grow UD queue pairs. Returns 0 or -errno. */
 int async_event_request_growth(void);
-/* Handles an event of the epoll set, given its data. */
+/* Handles an event, given its epoll data. */
 void async_event_handle(uint64_t what);
-/*
- * Adds the connection's descriptors to its epoll set, and the connection to the list for device
- * events.
- */
+/* Adds the connection to its epoll set and to the list for device events. */
 int rc_conn_events_open(struct rc_conn *conn);
-/* Removes the connection from the list. */
 void rc_conn_events_close(struct rc_conn *conn);
-/* Members of rdma_device_ibv (rpc/rdma/device.h). */
+/* Members of rdma_device_ibv (device.h). */
 struct rdma_port *rdma_port_watch(const struct rdma_local *l, int *rc);
 void rdma_port_unwatch(struct rdma_port *p);
-/* Ends all connections of the peer. */
 void rc_conns_fail_of_peer(const struct rc_peer *l);
-/* Ends the connection that the CM made, and makes the others suspect. */
+/* Ends the CM's connection, and makes the others suspect. */
 void rc_conns_suspect_peer(const struct rc_peer *l);
 /* Probes a suspect peer with an empty WRITE, which its device acknowledges without its process. */
 void rc_probe_peer(struct rc_conn *conn);
@@ -363,9 +336,8 @@ bool rc_arm(struct sl_transport *t, bool want_room);
 void rc_disarm(struct sl_transport *t);
 int rc_check(struct sl_transport *t);
 int rc_attach(struct sl_transport *t, const void *owner);
-/* Leaves the owner's poll group. */
 void rc_detach(struct rc_conn *conn);
-/* Wakes the thread that sleeps on the connection's fd. */
+/* Wakes the sleeper on the connection's fd. */
 void rc_wake_fd(const struct rc_conn *conn);
 
 extern const struct sl_transport_ops rc_transport_ops;

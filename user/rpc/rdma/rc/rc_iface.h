@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RC interface: what the connections of one worker, or of one backend, share on a device. These are
- * a protection domain, a shared receive queue (SRQ), a receive CQ (rx_cq.h), registered memory
- * (mr_pool.h) and queue pairs made ahead (qp_pool.h). Memory for small messages grows with the
- * granted windows (srq_credits.h), not with the number of connections.
+ * RC interface: what the connections of one worker or backend share on a device. These are a
+ * protection domain, a shared receive queue (SRQ), a receive CQ (rx_cq.h), registered memory
+ * (mr_pool.h) and queue pairs (qp_pool.h). Memory for small messages grows with the granted windows
+ * (srq_credits.h).
  *
  *   slots     registered in chunks, as the windows need them; wr_id is the slot's index. A slot is
  *             in the SRQ, or belongs to the connection that received it, until reposted
@@ -11,11 +11,10 @@
  *             received and rebalances: after SPENT, and from time to time
  *
  * In a shared protection domain an rkey would open a ring to all peers. So rings are opened by
- * type-2 memory windows, which are bound to one queue pair. A device without those, or without
- * SRQs, has no interface: its connections have domains and receive queues of their own
- * (rc_conn_set_info()).
+ * type-2 memory windows, each bound to one queue pair. A device without those, or without SRQs, has
+ * no interface.
  *
- * Any thread. Calls on the data path take no lock of ours.
+ * Any thread. The data path takes no lock.
  */
 #ifndef SL_RPC_RDMA_RC_IFACE_H
 #define SL_RPC_RDMA_RC_IFACE_H
@@ -32,8 +31,8 @@ struct rc_iface;
 enum { RDMA_GROUP_BACKEND = 1 << 16 };
 
 enum {
-	RC_IFACE_SLOTS = 32768, /* at most 128 MiB */
-	/* Channels of a listener, and connections that are pending or parked (peer.h). */
+	RC_IFACE_SLOTS = 32768, /* 128 MiB */
+	/* Channels of a listener; pending and parked connections (peer.h). */
 	RC_IFACE_CONNS = 1024 + 64,
 };
 
@@ -42,18 +41,13 @@ enum {
  * device cannot share; -EUSERS (full) or -ENOMEM.
  */
 int rc_iface_join(struct ibv_context *device, unsigned group, struct rc_iface **joined);
-/* Requests a rebalance, because a window is used up. At most one system call per rebalance. */
+/* Requests a rebalance because a window is used up. Makes at most one system call per rebalance. */
 void rc_iface_request_rebalance(struct rc_iface *iface);
-/*
- * Rebalances windows where it is due. Returns when the next one is due, or UINT64_MAX. Service
- * thread.
- */
+/* Rebalances windows where due. Returns when the next is due, or UINT64_MAX. Service thread. */
 uint64_t rc_ifaces_rebalance(uint64_t now_ns);
 /* Frees slots after the peer has confirmed a smaller window. */
 void rc_iface_lower_window(struct rc_iface *iface, uint32_t from, uint32_t to);
-/*
- * Removes a connection. A failed interface is freed with its last one; others are kept for reuse.
- */
+/* Removes a connection. A failed interface is freed with its last one. */
 void rc_iface_leave(struct rc_iface *iface, uint32_t window);
 /* Takes no further connections: slots may be lost, or a queue has failed. */
 void rc_iface_fail(struct rc_iface *iface);
@@ -61,32 +55,23 @@ void rc_iface_fail(struct rc_iface *iface);
 bool rc_ifaces_host_blocked(unsigned group, const uint8_t host[16]);
 /* Makes all interfaces of the group fail. */
 void rc_ifaces_retire(unsigned group);
-/*
- * Frees failed interfaces without connections. Those of `device`, which has failed or gone, fail
- * first.
- */
+/* Frees failed interfaces without connections. Those of `device` fail first. */
 void rc_ifaces_sweep(const struct ibv_context *device);
 
-/* Return parts of the interface. */
 struct ibv_pd *rc_iface_pd(const struct rc_iface *iface);
 struct ibv_srq *rc_iface_srq(const struct rc_iface *iface);
 struct rc_rx_cq *rc_iface_rx_cq(struct rc_iface *iface);
 struct mr_pool *rc_iface_mr_pool(struct rc_iface *iface);
 struct rc_qp_pool *rc_iface_qp_pool(struct rc_iface *iface);
-/* Requests memory and queue pairs of that size for the next rc_ifaces_refill(). */
+/* Requests memory and queue pairs of that size for the next refill. */
 void rc_iface_request(struct ibv_context *device, unsigned group, uint32_t slots, size_t rings_len);
-/* Refills the memory and queue pair pools of all interfaces. Blocks; service thread. */
+/* Refills the pools of all interfaces. Blocks; service thread. */
 void rc_ifaces_refill(void);
 /* Returns true if the device reports LAST_WQE_REACHED. */
 bool rc_iface_has_last_wqe_event(const struct rc_iface *iface);
-/* Returns the address of a slot. */
 uint8_t *rc_iface_slot(const struct rc_iface *iface, uint32_t slot);
-/*
- * Handles SRQ_LIMIT_REACHED: some peer exceeds its window while the owner does not poll. Polls to
- * find it. Service thread.
- */
+/* Handles SRQ_LIMIT_REACHED: polls to find the peer that exceeds its window. Service thread. */
 void rc_iface_srq_low(struct rc_iface *iface);
-/* Arms the SRQ limit again. */
 void rc_ifaces_arm_srq_limit(void);
 /* Posts slots to the SRQ. Returns 0 or -EIO. */
 int rc_iface_post(struct rc_iface *iface, const uint32_t *slots, unsigned cnt);

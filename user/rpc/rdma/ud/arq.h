@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selective-repeat ARQ: one end of a reliable byte stream in each direction, over datagrams that
- * may be lost, duplicated or reordered. No I/O, no clock, no keys: the caller has authenticated
- * each datagram.
+ * Selective-repeat ARQ: one end of a reliable byte stream in each direction, over datagrams. No
+ * I/O, no clock, no keys: the caller has authenticated each datagram.
  *
  *   out:  write -> [una .. sent) under way | [sent .. end) waiting | `end` is being filled
  *         next: lost datagrams, then new ones, then an acknowledgement
  *   in:   input -> ooo_buf (out of order, or no room in rx) -> rx: bytes in order, lent in place
  *
  * Numbers have 64 bits here and 32 on the wire. tx, ooo_buf and rx are allocated from `mem` while
- * they hold data. A peer can make this end store at most `window` datagrams and rx. A datagram that
- * is not acknowledged within `silence_ns` ends the connection.
+ * they hold data. A peer can make this end store at most `window` datagrams and rx. A datagram not
+ * acknowledged within `silence_ns` ends the connection.
  *
  * Loss detection: UD_REORDER later datagrams were acknowledged, or the retransmission time-out (RFC
- * 6298) expires, which doubles each time. Either halves the congestion window.
+ * 6298) expires. Either halves the congestion window.
  */
 #ifndef SL_RPC_RDMA_ARQ_H
 #define SL_RPC_RDMA_ARQ_H
@@ -24,97 +23,93 @@
 #include "sluice/rpc_wire.h"
 
 enum {
-	UD_TX_BYTES = 64 << 10, /* bytes stored until acknowledged */
+	UD_TX_BYTES = 64 << 10,
 	UD_RX_BYTES = 96 << 10,
 	UD_REORDER = 3,
 	UD_CWND_FIRST = 16,
-	UD_RTO_MIN_NS = 10000000, /* the peer is a process, which may not be scheduled */
+	UD_RTO_MIN_NS = 10000000, /* the peer's process may not be scheduled */
 	UD_RTO_FIRST_NS = 50000000,
 	UD_RTO_MAX_NS = 200000000,
-	UD_ACK_DELAY_NS = 1000000, /* so that data can carry the acknowledgement */
+	UD_ACK_DELAY_NS = 1000000,
 };
 #define UD_SILENCE_NS UINT64_C(3000000000)
-/* If the peer may be computing: the owner probes it and gives up earlier. */
+/* Used if the peer may be computing: the owner probes it. */
 #define UD_DEAD_AFTER_NS UINT64_C(60000000000)
 
 struct ud_arq {
-	uint32_t payload;            /* longest datagram, without header */
+	uint32_t payload;            /* without header */
 	uint32_t window;             /* datagrams, a power of two */
-	struct sl_capped_alloc *mem; /* set by the caller; NULL: malloc */
-	/* output */
-	uint64_t una, sent, end; /* oldest unacknowledged; next new one; being filled */
-	uint64_t tx_edge;        /* end of the peer's window */
-	uint64_t recover;        /* losses before this one have halved cwnd already */
-	uint64_t sacked, lost;   /* bit n: datagram una + n */
-	uint32_t cwnd, grown;    /* congestion window; acknowledged since it last grew */
-	uint32_t bytes;          /* written, not acknowledged */
-	uint64_t heard_ns;       /* when the peer last acknowledged, or the wait for that began */
-	uint64_t silence_ns;     /* longest wait; initially UD_SILENCE_NS */
+	struct sl_capped_alloc *mem; /* NULL: malloc */
+	uint64_t una, sent, end;     /* oldest unacknowledged; next new; being filled */
+	uint64_t tx_edge;            /* end of the peer's window */
+	uint64_t recover;            /* earlier losses have halved cwnd */
+	uint64_t sacked, lost;       /* bit n: datagram una + n */
+	uint32_t cwnd, grown;        /* datagrams; acknowledged since it grew */
+	uint32_t bytes;              /* unacknowledged */
+	uint64_t heard_ns;           /* last acknowledgement, or start of the wait */
+	uint64_t silence_ns;         /* initially UD_SILENCE_NS */
 	uint64_t srtt_ns, rttvar_ns, rto_ns;
 	unsigned backoff;
-	uint64_t tx_from; /* datagram at the beginning of tx */
-	uint8_t *tx;      /* NULL: all is acknowledged */
+	uint64_t tx_from; /* first datagram in tx */
+	uint8_t *tx;
 	uint16_t tx_len[SL_UD_WINDOW_MAX];
-	uint64_t tx_ns[SL_UD_WINDOW_MAX]; /* last sent */
-	uint64_t rexmit_bits;             /* bit n: datagram una + n was retransmitted */
-	/* input */
+	uint64_t tx_ns[SL_UD_WINDOW_MAX];
+	uint64_t rexmit_bits;     /* bit n: una + n was retransmitted */
 	uint64_t next, base;      /* next to arrive; next to be moved to rx */
-	uint64_t ooo_bits;        /* bit n: datagram base + n is in ooo_buf */
-	uint64_t advertised_edge; /* end of our window, as the peer was told */
-	uint64_t ack_ns;          /* when an acknowledgement is due; UINT64_MAX: never */
+	uint64_t ooo_bits;        /* bit n: base + n is in ooo_buf */
+	uint64_t advertised_edge; /* end of our window, as told to the peer */
+	uint64_t ack_ns;          /* acknowledgement due; UINT64_MAX: never */
 	uint32_t unacked;
 	uint8_t *ooo_buf; /* NULL: empty */
 	uint16_t ooo_len[SL_UD_WINDOW_MAX];
 	uint8_t *rx; /* NULL: empty */
 	uint32_t rx_head, rx_tail;
 	bool pushed; /* the partial datagram may be sent */
-	bool lent;   /* bytes of rx are lent: they must not move */
-	bool bye;    /* the peer has closed */
-	/* statistics */
+	bool lent;   /* rx must not move */
+	bool bye;
 	uint64_t retransmitted, duplicates, dropped;
 };
 
 /* A datagram to be sent: header (without address and MAC) and header.len bytes. */
 struct ud_arq_out {
 	struct sl_ud_header header;
-	uint64_t number; /* with the upper 32 bits */
+	uint64_t number; /* 64 bits */
 	const uint8_t *bytes;
 };
 
 /* Initialises it for datagrams of `mtu` bytes, header included. Returns 0. */
 int ud_arq_init(struct ud_arq *arq, uint32_t mtu);
-/* Frees all buffers. */
 void ud_arq_fini(struct ud_arq *arq);
 
 /* Returns how many bytes may be written. */
 uint32_t ud_arq_room(const struct ud_arq *arq);
-/* Returns false if out of memory, which happens only when nothing is unacknowledged. */
+/* Returns false if out of memory, only when nothing is unacknowledged. */
 bool ud_arq_write(struct ud_arq *arq, const void *bytes, uint32_t len);
 /*
- * Lets a partial datagram be sent. If half of the window is in use, it waits and is filled further:
- * so many small messages cost bytes, not window.
+ * Lets a partial datagram be sent. It waits and is filled further while half of the window is in
+ * use.
  */
 void ud_arq_push(struct ud_arq *arq);
 /* Returns true and the next datagram to send, if any. */
 bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out);
-/* Makes an acknowledgement of that kind, due or not. */
+/* Makes an acknowledgement, due or not. */
 void ud_arq_ack(struct ud_arq *arq, enum sl_ud_kind kind, struct ud_arq_out *out);
 
 /* Returns the 64-bit number of a `seq`. */
 uint64_t ud_arq_number(const struct ud_arq *arq, uint32_t seq);
 /*
- * Takes a datagram of header->len bytes. Returns 0, or -EPROTO if it is invalid. Duplicates and
- * datagrams beyond the window are harmless.
+ * Takes a datagram of header->len bytes. Returns 0, or -EPROTO if invalid. Duplicates and datagrams
+ * beyond the window are harmless.
  */
 int ud_arq_input(struct ud_arq *arq, const struct sl_ud_header *h, const uint8_t *bytes,
 		 uint64_t now_ns);
 /* Moves datagrams that are in order to rx. */
 void ud_arq_deliver(struct ud_arq *arq);
-/* Frees empty buffers, after bytes of rx were taken. */
+/* Frees empty buffers. */
 void ud_arq_trim(struct ud_arq *arq);
 
 /*
- * Ends a time in which nothing could be sent: it does not count as silence. Unacknowledged
+ * Ends a time in which nothing could be sent, which does not count as silence. Unacknowledged
  * datagrams are retransmitted.
  */
 void ud_arq_resume(struct ud_arq *arq, uint64_t now_ns);
@@ -123,7 +118,6 @@ int ud_arq_tick(struct ud_arq *arq, uint64_t now_ns);
 /* Returns when ud_arq_next() or _tick() is due; 0: now, UINT64_MAX: never. */
 uint64_t ud_arq_next_ns(const struct ud_arq *arq);
 
-/* Returns true if everything written is acknowledged. */
 static inline bool ud_arq_idle(const struct ud_arq *arq)
 {
 	return !arq->bytes;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UD interface: all virtual connections of one owner, over one UD queue pair. A connection is an
- * ARQ stream (arq.h) to one peer, and memory only. Queue pair, CQs, descriptors and registered
- * memory belong to the interface, whatever the number of connections.
+ * ARQ stream (arq.h) to one peer, and memory only.
  *
  *   out: post -> arq -> flush: datagrams with MAC -> qp
  *   in:  poll group: qp -> connection by id, MAC -> arq -> ready -> poll: messages
@@ -10,11 +9,11 @@
  * A connection learns the peer's QP number from its first authentic datagram, and a new one only
  * with new data. So the accepting end sends nothing before the dialing end has.
  *
- * While the port is down, a connection takes and sends nothing, keeps its data, and goes on
- * afterwards. The peer's silence does not count then; the RPC's PINGs decide.
+ * While the port is down, a connection takes and sends nothing and keeps its data. The peer's
+ * silence does not count; the RPC's PINGs decide.
  *
- * Dialing threads make interfaces ahead; a worker's first connection claims one. Apart from that,
- * and from connection numbers, an interface belongs to one thread.
+ * Dialing threads make interfaces ahead; a worker's first connection claims one. Otherwise an
+ * interface, except connection numbers, belongs to one thread.
  */
 #ifndef SL_RPC_RDMA_UD_IFACE_H
 #define SL_RPC_RDMA_UD_IFACE_H
@@ -27,18 +26,18 @@
 #include "rpc/rdma/ud/ud_mac.h"
 
 enum {
-	UD_CONNS = 16384,     /* per process */
-	UD_CHUNK_CONNS = 256, /* connections per chunk of the id table */
-	UD_PEERS = 1024,      /* buckets; the hash is keyed, because the peer chooses both inputs */
+	UD_CONNS = 16384,
+	UD_CHUNK_CONNS = 256, /* per chunk of the id table */
+	UD_PEERS = 1024,      /* buckets; the hash is keyed: the peer chooses both inputs */
 	UD_IFACE_RX = 512,
 	UD_IFACE_TX = 256,
-	UD_BULK_MAX = 32 << 10, /* longest body */
+	UD_BULK_MAX = 32 << 10,
 	UD_SLICE_MIN = 16 << 10,
-	UD_SMALL = 8 << 10,   /* bytes of the stream that long messages leave to short ones */
-	UD_CONTROL = 4 << 10, /* bytes of the stream that data leaves to control messages */
+	UD_SMALL = 8 << 10,   /* bytes that long messages leave to short ones */
+	UD_CONTROL = 4 << 10, /* bytes that data leaves to control messages */
 	UD_TICK_NS = 1000000,
 };
-/* The rate is unknown: initial value for the learnt limit (dql.h). */
+/* Initial value for the learnt limit (dql.h). */
 #define UD_RATE_BPS (UINT64_C(10) * 1000 * 1000 * 1000)
 /* Time limit for a client's first datagram. */
 #define UD_CONFIRM_NS UINT64_C(10000000000)
@@ -46,21 +45,21 @@ enum {
 struct ud_conn;
 
 struct ud_iface {
-	struct sl_poll_group group; /* fd: epoll over the events of qp and port, and the timer */
+	struct sl_poll_group group; /* fd: epoll over qp, port and timer */
 	struct ud_qp *qp;
-	struct rdma_port *port; /* NULL: not watched yet */
-	bool down;              /* port state as the connections know it */
+	struct rdma_port *port; /* NULL: not watched */
+	bool down;
 	struct rdma_local local;
-	struct sl_capped_alloc mem; /* buffers of active connections */
-	uint16_t worker;            /* worker index of the gateway it was created for */
-	const void *owner;          /* NULL: none */
-	unsigned refs;              /* connections and listener */
-	struct sl_list node;        /* in the list of the dialing end's interfaces */
-	struct sl_list busy;        /* connections with a timer */
+	struct sl_capped_alloc mem;
+	uint16_t worker;   /* gateway's worker */
+	const void *owner; /* NULL: none */
+	unsigned refs;
+	struct sl_list node; /* dialing end's interfaces */
+	struct sl_list busy; /* connections with a timer */
 	uint64_t tick_ns, timer_ns, due_ns;
 	int timer_fd;
-	bool failed;                                             /* the device has failed */
-	struct ud_conn **conn_chunks[UD_CONNS / UD_CHUNK_CONNS]; /* NULL: unused chunk */
+	bool failed;
+	struct ud_conn **conn_chunks[UD_CONNS / UD_CHUNK_CONNS];
 	struct sl_sipkey peers_key;
 	struct ud_conn *peers[UD_PEERS];
 };
@@ -69,11 +68,11 @@ struct ud_conn {
 	struct sl_transport base;
 	struct ud_arq arq;
 	struct ud_keys keys;
-	struct ud_iface *iface; /* NULL: not attached yet */
+	struct ud_iface *iface; /* NULL: not attached */
 	struct ah_entry *ah_entry;
-	struct ud_conn *next_peer; /* in the same bucket */
+	struct ud_conn *next_peer;
 	uint32_t id, peer_id;
-	uint32_t qpn; /* the peer's QP number; 0: not known yet */
+	uint32_t qpn; /* the peer's; 0: unknown */
 	uint16_t worker;
 	struct sl_list busy;
 	uint64_t created_ns;
@@ -88,17 +87,13 @@ _Static_assert(sizeof(struct ud_conn) <= 1504, "README.md says what an idle one 
  * -errno.
  */
 struct ud_iface *ud_iface_new(const struct rdma_local *l, unsigned group, int *rc);
-/*
- * Watches the port; done already for interfaces made by ud_iface_prepare() and _get(). Returns 0 or
- * -errno.
- */
+/* Watches the port; ud_iface_prepare() and _get() do it. Returns 0 or -errno. */
 int ud_iface_watch_port(struct ud_iface *iface);
-/* Releases a reference. */
 void ud_iface_put(struct ud_iface *iface);
-/* Ends all connections, because the device has gone. */
+/* Ends all connections. */
 void ud_iface_fail(struct ud_iface *iface);
 /*
- * Makes sure that the worker will find an interface on that device, and sets its MTU. Returns 0 or
+ * Makes an interface on that device for the worker, if it has none, and sets its MTU. Returns 0 or
  * -errno.
  */
 int ud_iface_prepare(const struct rdma_local *l, uint16_t worker, uint32_t *mtu);
@@ -106,16 +101,15 @@ int ud_iface_prepare(const struct rdma_local *l, uint16_t worker, uint32_t *mtu)
 /* Returns the owner's interface, or claims or creates one. NULL: out of resources. */
 struct ud_iface *ud_iface_get(const struct rdma_local *l, const void *owner, uint16_t worker);
 
-/* Return a connection by its own number, or by its peer's epoch and number; NULL: none. */
+/* Return a connection by its own number, or by its peer's epoch and number. */
 struct ud_conn *ud_iface_find_conn(const struct ud_iface *iface, uint32_t id);
 struct ud_conn *ud_iface_find_peer(const struct ud_iface *iface, uint64_t epoch, uint32_t peer_id);
-/* Add and remove a connection. Returns 0 or -ENOMEM. */
+/* Adds a connection. Returns 0 or -ENOMEM. */
 int ud_iface_add_conn(struct ud_iface *iface, struct ud_conn *c);
 void ud_iface_remove_conn(struct ud_iface *iface, struct ud_conn *c);
 
-/* Returns a number that no other connection of the process uses; 0: too many. */
+/* Returns a number unique in the process; 0: too many. */
 uint32_t ud_id_get(void);
-/* Releases the number. */
 void ud_id_put(uint32_t id);
 
 struct ud_conn_params {
@@ -125,21 +119,19 @@ struct ud_conn_params {
 	bool resumes;
 };
 /*
- * Returns a connection that owns id and address handle; NULL: out of memory, and they stay the
- * caller's.
+ * Returns a connection that owns id and address handle. NULL: out of memory; the caller keeps both.
  */
 struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_keys *keys,
 			    struct ah_entry *n);
-/* Accepted connections belong to the listener's interface from the start. */
 /* Attaches a connection. Returns 0, -ENOMEM, or -EMSGSIZE if the port's MTU has shrunk. */
 int ud_conn_attach_iface(struct ud_conn *c, struct ud_iface *iface);
 
 /* ud_conn.c, called by ud_iface.c */
-/* Ends the connection, because its interface has failed. */
+/* Ends the connection. */
 void ud_conn_fail(struct ud_conn *c);
 /* Takes a datagram with a correct MAC. */
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
-/* Reports a change of the port's state. */
+/* Reports the port's state. */
 void ud_conn_set_port_down(struct ud_conn *c, bool held, uint64_t now_ns);
 /* Runs timers. Returns false if none is left. */
 bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns);
