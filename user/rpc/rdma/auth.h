@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Authentication of RC connections that the CM makes. Both ends prove that they have the same key:
- * before the acceptor allocates anything, and before either end tells where its memory is.
+ * Authentication of RC connections that the CM makes. Both ends prove that they have the same key
+ * before the acceptor allocates anything, and before either tells where its memory is.
  *
  *   client                                         server
  *   CM request:  cm_request (nonce, short proof) -->
@@ -10,14 +10,13 @@
  *                                                <--  first SEND: rc_keys (ring, proof)
  *
  * A proof is HMAC-SHA-256 over a label for the message type, the target, and all messages before
- * it. So it is valid for one acceptor, one connection, one direction and these sizes. The target is
- * not sent: both ends know the dialed address and port from the CM. The kernel checks them for a
- * listener of one address; a wildcard listener checks them itself.
+ * it. The target is not sent: both ends know it from the CM. The kernel checks it for a listener of
+ * one address; a wildcard listener checks it itself.
  *
- * The request's proof does not cover a nonce of the acceptor, so it could be replayed. Therefore
- * requests of one process to one acceptor have a sender id and ascending numbers, and each is
- * accepted once (replay_filter_accept()). The sender id is told to that acceptor only: another
- * holder of the key, such as another backend, cannot use up its numbers.
+ * The request's proof covers no nonce of the acceptor, so it could be replayed. Therefore requests
+ * of one process to one acceptor have a sender id and ascending numbers, and each is accepted once
+ * (replay_filter_accept()). Only that acceptor knows the sender id: another holder of the key
+ * cannot use up its numbers.
  *
  * Integers are little-endian. RC_WIRE_VERSION changes with these messages; a rejection carries the
  * version.
@@ -61,14 +60,14 @@ struct cm_request {
 };
 _Static_assert(sizeof(struct cm_request) == 56, "what a CM request over TCP port space carries");
 
-/* Result in a reply; all but RC_GRANTED come with a rejection. */
+/* Result in a reply. */
 enum rc_verdict {
 	RC_GRANTED,
 	RC_FULL,
 	RC_OTHER_VERSION,
 	RC_OTHER_KEY,
 	RC_BAD_SIZES,
-	RC_UNKNOWN_PEER, /* wireup only: no such peer is known */
+	RC_UNKNOWN_PEER, /* wireup only */
 };
 
 struct cm_reply {
@@ -77,7 +76,7 @@ struct cm_reply {
 	uint16_t reserved;
 	uint64_t epoch;
 	uint32_t slots, bulk_len; /* granted */
-	uint32_t wireup_qpn;      /* QP for wireup requests (wireup.h); 0: none */
+	uint32_t wireup_qpn;      /* wireup.h; 0: none */
 	uint32_t reserved2;
 	uint8_t nonce[AUTH_NONCE_LEN];
 	uint8_t proof[AUTH_PROOF_LEN];
@@ -86,23 +85,21 @@ _Static_assert(sizeof(struct cm_reply) == 96, "wire format");
 
 struct rc_keys {
 	uint32_t magic, rkey;
-	uint64_t bulk; /* address of the bulk ring */
+	uint64_t bulk;
 	uint64_t link; /* client: as in struct sl_rpc_hello */
 	uint64_t reserved;
 	uint8_t proof[AUTH_PROOF_LEN];
 };
 _Static_assert(sizeof(struct rc_keys) == 64, "wire format");
 
-/* The dialed address. */
 struct auth_target {
 	uint16_t family, port; /* port in network byte order */
 	uint32_t reserved;
 	uint8_t address[16];
 };
-/* Returns the target of a dialed address. */
 struct auth_target auth_target_of(const struct sockaddr *sa);
 
-/* Target, and all messages of one connection. */
+/* Target and all messages. */
 struct cm_transcript {
 	struct auth_target target;
 	struct cm_request request;
@@ -114,13 +111,12 @@ enum cm_msg { CM_REQUEST, CM_REPLY, CM_CLIENT_KEYS, CM_SERVER_KEYS };
 
 /* Writes the message's proof; auth_verify() checks it. */
 void auth_sign(const struct sl_psk *s, struct cm_transcript *transcript, enum cm_msg step);
-/* Returns true if that proof is correct. */
+/* Returns true if the proof is correct. */
 bool auth_verify(const struct sl_psk *s, const struct cm_transcript *transcript, enum cm_msg step);
 
-/* Fills in the sender id of this process for that address: always the same. Returns 0 or -EIO. */
+/* Fills in this process' constant sender id for that address. Returns 0 or -EIO. */
 int auth_sender_id(const struct sockaddr_storage *sa, uint8_t sender_id[AUTH_SENDER_ID_LEN]);
 
-/* Returns a sender id as an integer. */
 static inline uint64_t auth_sender_id_word(const uint8_t bytes[AUTH_SENDER_ID_LEN])
 {
 	uint64_t sender_id;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device interface of virtual connections: UD queue pairs, address handles, and SIDR queries.
- * ud_qp.c and sidr.c implement it with libibverbs and librdmacm. Tests use sockets that lose,
- * duplicate and reorder datagrams (tests/support/ud_sockets.h).
+ * ud_qp.c and sidr.c implement it; tests use sockets (tests/support/ud_sockets.h).
  *
  *   tx: tx_buf -> write -> send -> .. -> flush      rx: poll -> read -> repost
  *
@@ -25,56 +24,54 @@ enum {
 
 /* Local device, port and GID. */
 struct rdma_local {
-	void *device; /* the protection domain: equal for equal devices */
+	void *device; /* the protection domain */
 	const char *name;
 	uint8_t port, gid_index;
 	uint8_t gid[16];
 };
 
-/* Returns true for equal device, port and GID index. */
 static inline bool rdma_local_same(const struct rdma_local *a, const struct rdma_local *b)
 {
 	return a->device == b->device && a->port == b->port && a->gid_index == b->gid_index;
 }
 
-/* Where a host takes wireup requests, and the local end of the path. */
+/* Where a host takes wireup requests, and the local end. */
 struct sidr_result {
 	struct rdma_local local;
 	uint8_t gid[16];
 	uint32_t qpn;
-	uint32_t mtu; /* longest datagram on the path; 0: unknown */
+	uint32_t mtu; /* longest datagram; 0: unknown */
 };
 
 /* First member of the implementation's struct. */
 struct ud_qp {
-	int fd; /* readable after arm() when a datagram has arrived */
+	int fd; /* readable after arm() */
 	uint32_t qpn;
 	uint32_t mtu;   /* longest datagram */
-	bool unflushed; /* send() was called since the last flush() */
+	bool unflushed; /* since the last flush() */
 };
 
 struct ud_packet {
 	uint8_t *bytes;
 	uint32_t len, slot;
 	uint32_t qpn; /* the sender's */
-	bool has_grh; /* a GRH precedes the bytes (IBTA 8.3) */
+	bool has_grh; /* IBTA 8.3 */
 };
 
-/* State of a watched port. First member of the implementation's struct. */
+/* First member of the implementation's struct. */
 struct rdma_port {
-	_Atomic bool down; /* datagrams sent on it are lost */
+	_Atomic bool down; /* datagrams are lost */
 	int fd;            /* eventfd, readable after each change */
 };
 
-/* Answers SIDR queries. */
 struct sidr_service {
-	int fd; /* readable when a query has arrived */
+	int fd; /* readable with a query */
 	struct rdma_local local;
 };
 
 struct sidr_query {
 	const struct sockaddr_storage *sa;
-	const struct sl_rpc_rdma *rdma; /* path constraints */
+	const struct sl_rpc_rdma *rdma;
 	uint64_t deadline_ns;
 };
 
@@ -87,9 +84,9 @@ struct rdma_device_ops {
 	struct ud_qp *(*open)(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
 			      uint32_t tx_cnt, int *rc);
 	void (*close)(struct ud_qp *qp);
-	/* Returns the buffer for the next datagram, of mtu bytes; NULL: all are in use. */
+	/* Returns a buffer of mtu bytes; NULL: all in use. */
 	uint8_t *(*tx_buf)(struct ud_qp *qp);
-	/* Queues that buffer; flush() posts it. */
+	/* flush() posts it. */
 	void (*send)(struct ud_qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t len);
 	int (*flush)(struct ud_qp *qp); /* 0 or -EIO */
 	/*
@@ -110,7 +107,7 @@ struct rdma_device_ops {
 	/* Returns NULL if the host is unreachable. May block for a second. */
 	struct ibv_ah *(*ah_create)(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos);
 	void (*ah_destroy)(struct ibv_ah *ah);
-	/* Returns true if ah_create() would not block. NULL: unknown. */
+	/* Returns true if ah_create() would not block. */
 	bool (*neigh_resolved)(const struct rdma_local *l, const uint8_t gid[16]);
 
 	/* Returns 0, or -errno and perhaps a text in *why. */
@@ -126,10 +123,10 @@ struct rdma_device_ops {
 };
 
 extern const struct rdma_device_ops rdma_device_ibv;
-/* Device in use. Only tests replace it, before anything is opened. */
+/* Only tests replace it, before anything is opened. */
 extern const struct rdma_device_ops *rdma_device;
 
-/* Returns true if the datagram comes from the host that it names. */
+/* Returns true if the datagram comes from that host. */
 static inline bool ud_packet_is_from(const struct ud_packet *p, const uint8_t gid[16])
 {
 	return !rdma_device->is_from || rdma_device->is_from(p, gid);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wireup: connects one more RC queue pair to a known peer (peer.h) by one exchange of datagrams,
- * without the CM. Queue pairs are made ahead.
+ * Wireup: connects one more RC queue pair to a known peer (peer.h) by datagrams, without the CM.
  *
  *   client                                            server
  *   datagram:    wireup_request (qpn, ring, proof) -->
  *                                                  <--  wireup_reply (qpn, ring, proof)
  *   first SEND:  rc_keys (proof)                   -->
  *
- * The request's proof covers the target, which is not sent. Each request is accepted once, by
- * sender id and number, like a cm_request (auth.h). The reply's proof covers both nonces. The first
- * SEND proves that the client has received the reply. The connection is pending until then, and the
- * server sends nothing on it. The client's requests may follow its first SEND at once. A request
- * must come from the GID that it names.
+ * The request's proof covers the target, which is not sent. Each request is accepted once, like a
+ * cm_request (auth.h). The reply's proof covers both nonces. The first SEND proves that the client
+ * has received the reply. The server sends nothing before. A request must come from the GID that it
+ * names.
  *
  * The server accepts known peers only. A client that is refused or not answered uses the CM.
  * Integers are little-endian.
@@ -35,18 +33,18 @@ struct rc_conn;
 
 struct wireup_request {
 	uint32_t magic;
-	uint8_t version, flags; /* RC_WIRE_VERSION, enum sl_hello_flag */
+	uint8_t version, flags; /* RC_WIRE_VERSION; enum sl_hello_flag */
 	uint16_t worker;
 	uint64_t epoch;
 	uint32_t number;     /* ascending, per sender id */
-	uint32_t answer_qpn; /* where the reply goes, at `gid` */
+	uint32_t answer_qpn; /* takes the reply, at `gid` */
 	uint8_t gid[16];
-	uint32_t slots, bulk_len; /* requested */
-	uint32_t qpn, psn;        /* the connection's */
+	uint32_t slots, bulk_len;
+	uint32_t qpn, psn;
 	uint32_t rkey;
 	uint8_t tos, reserved[3]; /* tos: in both directions */
-	uint64_t bulk;            /* address of the bulk ring */
-	uint64_t link;            /* as in struct sl_rpc_hello */
+	uint64_t bulk;
+	uint64_t link; /* as in struct sl_rpc_hello */
 	uint8_t sender_id[AUTH_SENDER_ID_LEN];
 	uint8_t nonce[AUTH_NONCE_LEN - AUTH_SENDER_ID_LEN];
 	uint8_t proof[AUTH_PROOF_LEN];
@@ -59,7 +57,7 @@ struct wireup_reply {
 	uint16_t reserved;
 	uint64_t epoch;
 	uint32_t number;          /* as in the request */
-	uint32_t slots, bulk_len; /* granted: at most the requested slots, and the requested ring */
+	uint32_t slots, bulk_len; /* granted: at most the requested slots; the requested ring */
 	uint32_t qpn, psn, rkey;
 	uint64_t bulk;
 	uint8_t nonce[AUTH_NONCE_LEN];
@@ -67,9 +65,9 @@ struct wireup_reply {
 };
 _Static_assert(sizeof(struct wireup_reply) == 112, "wire format");
 
-/* The acceptor's wireup QP: not sent, because a known peer has it. */
+/* The acceptor's wireup QP, which is not sent. */
 struct wireup_target {
-	uint64_t epoch; /* epoch of the process */
+	uint64_t epoch;
 	uint32_t qpn, reserved;
 };
 
@@ -81,10 +79,9 @@ struct wireup_transcript {
 
 enum wireup_msg { WIREUP_REQUEST, WIREUP_REPLY, WIREUP_ACK };
 
-/* Computes the proof of a message over all before it. WIREUP_ACK: proof in the first SEND. */
+/* Computes a message's proof over all before it. WIREUP_ACK: proof in the first SEND. */
 void wireup_sign(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
 		 uint8_t proof[AUTH_PROOF_LEN]);
-/* Returns true if `proof` is that proof. */
 bool wireup_verify(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
 		   const uint8_t proof[AUTH_PROOF_LEN]);
 
@@ -92,24 +89,23 @@ bool wireup_verify(const struct sl_psk *s, const struct wireup_transcript *g, en
 struct wireup_listener {
 	struct ud_qp *qp; /* NULL: none */
 	struct rdma_local local;
-	bool more; /* requests are left, and no event will report them */
+	bool more; /* requests left without an event */
 };
 
-/* Opens the QP on the device of `id`. Without it, all clients use the CM. */
+/* Opens the QP. Without it, all clients use the CM. */
 void wireup_listener_open(struct wireup_listener *d, const struct rdma_cm_id *id);
-/* Closes the QP. */
 void wireup_listener_close(struct wireup_listener *d);
 /*
- * Handles some requests. Afterwards the QP is armed, or `more` is set, or the QP was closed because
- * its device failed.
+ * Handles some requests. Then the QP is armed, `more` is set, or it was closed because its device
+ * failed.
  */
 void wireup_listener_poll(struct wireup_listener *d,
 			  void (*handle)(void *arg, const struct wireup_request *h), void *arg);
-/* Sends a reply, unless the client is not resolved yet. */
+/* Sends a reply if the client is resolved. */
 void wireup_listener_reply(struct wireup_listener *d, const struct wireup_request *h,
 			   const struct wireup_reply *w);
 
-/* Returns NULL if no peer is known there, or it does not answer: use the CM. */
+/* Returns NULL if no peer answers there: use the CM. */
 struct rc_conn *wireup_connect(const struct sl_rpc_dial_options *opt,
 			       const struct sockaddr_storage *sa, const struct sl_psk *s,
 			       uint64_t deadline_ns);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A remote process: what the RDMA CM keeps for it, and how to reach it. The CM makes the first
- * connection, which takes about six messages and as many wake-ups. It also reports the end of the
- * other process at once. Further connections are made by one exchange of datagrams (wireup.h) and
- * hold a reference to the peer. So the CM's state does not grow with the number of connections.
+ * connection, and reports the end of the other process. Further connections are made by one
+ * exchange of datagrams (wireup.h) and hold a reference to the peer.
  *
- * A CM disconnect is not authenticated. It ends the first connection only. The others probe the
- * peer's device, which answers as long as their queue pairs exist there (rc_probe_peer()).
+ * A CM disconnect is not authenticated. It ends the first connection only; the others probe the
+ * peer's device (rc_probe_peer()).
  *
  *   new --watch--> service thread handles CM events --publish--> found by others --> unpublished
  *
  * The peer is freed with its last reference. The queue pair of the first connection must live as
- * long, because the CM identifies connections by its number. When that connection ends, its queue
- * pair is reset and parked here.
+ * long, because the CM identifies connections by its number. It is reset and parked here.
  *
  * find, publish: any thread. Everything else, once watched: the service thread.
  */
@@ -35,30 +33,30 @@ struct rc_iface;
 
 /* How to reach the peer without the CM. */
 struct rc_peer_addr {
-	/* dialed address; AF_UNSPEC at the accepting end, which does not dial */
+	/* dialed address; AF_UNSPEC at the accepting end */
 	struct sockaddr_storage sa;
-	struct rdma_path_spec path; /* path that was asked for */
+	struct rdma_path_spec path;
 	uint64_t epoch;
-	uint32_t wireup_qpn;        /* takes wireup requests; 0: none */
-	uint32_t slots, bulk_len;   /* granted to the first connection */
-	struct rdma_local local;    /* local port and GID */
-	struct ibv_qp_attr qp_attr; /* address vector and path MTU */
+	uint32_t wireup_qpn;      /* 0: none */
+	uint32_t slots, bulk_len; /* granted */
+	struct rdma_local local;
+	struct ibv_qp_attr qp_attr; /* address vector, path MTU */
 };
 
 enum { RDMA_PATH_TEXT_LEN = 96 };
 
-/* Facts about the path from the first connection. Others need not query the device again. */
+/* Facts about the path, from the first connection. */
 struct rdma_path_info {
 	uint64_t rate_bps;
 	uint32_t message_max;
-	uint32_t packet_len;           /* path MTU in bytes; 0: nothing is known yet */
-	char text[RDMA_PATH_TEXT_LEN]; /* printed in messages */
+	uint32_t packet_len; /* path MTU in bytes; 0: unknown */
+	char text[RDMA_PATH_TEXT_LEN];
 };
 
 struct rc_peer {
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
-	/* the process has ended, or its device has gone: no further connections */
+	/* no further connections */
 	_Atomic bool gone;
 	struct rc_peer_addr addr;
 	struct rdma_path_info path_info;
@@ -67,22 +65,22 @@ struct rc_peer {
 	bool published, watched;
 	unsigned refs;
 	pid_t pid;
-	struct rc_iface *iface; /* where the parked queue pair belongs */
+	struct rc_iface *iface; /* of the parked queue pair */
 	struct rc_qp qp;
 };
 
 /*
- * Returns a peer that owns `id` and `cm`; NULL: out of memory. rc_peer_drop() frees one that is not
- * watched yet, and leaves both to the caller.
+ * Returns a peer that owns `id` and `cm`; NULL: out of memory. rc_peer_drop() leaves both to the
+ * caller.
  */
 struct rc_peer *rc_peer_new(struct rdma_cm_id *id, struct rdma_event_channel *cm);
 /* Frees a peer that is not watched. */
 void rc_peer_drop(struct rc_peer *peer);
-/* Lets the service thread handle CM events of this peer. Returns 0 or -errno. */
+/* Lets the service thread handle CM events. Returns 0 or -errno. */
 int rc_peer_watch(struct rc_peer *peer);
 /*
- * Lets find functions return this peer. Does nothing if it has no wireup QP, or `qp`, which must be
- * connected, cannot be queried.
+ * Lets find functions return this peer. Does nothing if it has no wireup QP, or `qp` cannot be
+ * queried.
  */
 void rc_peer_publish(struct rc_peer *peer, struct ibv_qp *qp, const struct rc_peer_addr *k);
 
@@ -92,16 +90,16 @@ struct rc_peer *rc_peer_find_by_addr(const struct sockaddr_storage *sa,
 /* Returns the peer with that process epoch, GID and traffic class, with a reference; NULL: none. */
 struct rc_peer *rc_peer_find_by_gid(const struct ibv_context *device, uint64_t epoch,
 				    const uint8_t gid[16], uint8_t tos);
-/* Ends that. Called when the peer does not answer wireup requests any more. */
+/* Ends that. */
 void rc_peer_unpublish(struct rc_peer *peer);
 
-/* Handles CM events: a disconnect makes the peer suspect, other failures end its connections. */
+/* Handles CM events: a disconnect makes the peer suspect, others end its connections. */
 void rc_peer_handle_cm_events(struct rc_peer *peer);
 /* Sends a CM disconnect if the caller holds the last reference. */
 void rc_peer_disconnect_last(struct rc_peer *peer);
-/* Returns true if `qp` is the CM's queue pair and other connections still need it. */
+/* Returns true if `qp` is the CM's and other connections need it. */
 bool rc_peer_needs_qp(struct rc_peer *peer, const struct ibv_qp *qp);
-/* Keeps the CM's queue pair and the place in the interface, if `conn` has them. */
+/* Keeps the CM's queue pair and the place in the interface. */
 void rc_peer_park_qp(struct rc_peer *peer, struct rc_conn *conn);
 /*
  * Releases a reference. The connection must be freed before: the last id of a removed device closes

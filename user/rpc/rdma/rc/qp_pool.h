@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pool of RC queue pairs, made ahead, each with its completion queue and memory window. Creating
- * one takes several system calls, and firmware commands on a NIC; the pool moves that off the path
- * of a connection.
+ * Pool of RC queue pairs, made ahead, each with its completion queue and memory window.
  *
  *   refill --> unused --get--> used by a connection --> destroyed
  *
- * A queue pair is never used twice, because the device may still work on it. The CM moves it to
- * INIT when the port is known, and then to RTS.
+ * A queue pair is never used twice: the device may still work on it. The CM moves it to INIT, and
+ * then to RTS.
  *
  * Any thread.
  */
@@ -24,29 +22,28 @@ enum { RC_QP_POOL_READY = 8 };
 
 struct rc_qp {
 	struct ibv_comp_channel
-		*comp_channel; /* comp_channel and rx_cq with an SRQ: belong to the interface */
+		*comp_channel; /* with an SRQ, comp_channel and rx_cq belong to the interface */
 	struct ibv_cq *tx_cq, *rx_cq;
 	struct ibv_qp *qp;
 	struct ibv_mw *mw; /* NULL without an SRQ */
 	bool uses_srq;
-	uint32_t slots; /* messages that its queues have room for */
+	uint32_t slots; /* messages that its queues hold */
 	uint32_t sge_max, wr_max, inline_max;
 };
 
-/* Objects that queue pairs are made of. */
 struct rc_qp_attr {
 	struct ibv_context *device;
 	struct ibv_pd *pd;
-	struct ibv_srq *srq; /* NULL: each has its own receive queue, CQs and channel */
-	struct ibv_comp_channel *comp_channel; /* shared by all */
-	struct ibv_cq *cq;                     /* shared receive CQ */
-	int vector;                            /* completion vector */
+	struct ibv_srq *srq; /* NULL: own receive queues, CQs, channels */
+	struct ibv_comp_channel *comp_channel;
+	struct ibv_cq *cq; /* receive CQ */
+	int vector;
 };
 
-/* Returns the completion vector of a group: one per worker. Listeners use one per process. */
+/* Returns the group's completion vector: one per worker. */
 int rdma_comp_vector(const struct ibv_context *device, unsigned group);
 
-/* Creates or destroys one outside the pool. rc_qp_create() returns 0 or -errno. */
+/* Outside the pool. Returns 0 or -errno. */
 int rc_qp_create(struct rc_qp *e, const struct rc_qp_attr *qp_attr, uint32_t slots);
 void rc_qp_destroy(struct rc_qp *e);
 
@@ -55,18 +52,16 @@ struct rc_qp_pool {
 	pthread_mutex_t lock;
 	struct sl_list spare;
 	unsigned spare_cnt;
-	uint32_t refill_slots; /* size of the queue pairs to make ahead; 0: none */
+	uint32_t refill_slots; /* size of those to make; 0: none */
 };
 
-/* Initialises an empty pool. */
 void rc_qp_pool_init(struct rc_qp_pool *p, const struct rc_qp_attr *qp_attr);
-/* Destroys the unused queue pairs. */
 void rc_qp_pool_fini(struct rc_qp_pool *p);
-/* Takes one from the pool, or creates one. Returns 0 or -errno. */
+/* Takes or creates one. Returns 0 or -errno. */
 int rc_qp_pool_get(struct rc_qp_pool *p, uint32_t slots, struct rc_qp *e);
-/* Sets the size for rc_qp_pool_refill(), which keeps RC_QP_POOL_READY of them ready. */
+/* Sets the size for rc_qp_pool_refill(). */
 void rc_qp_pool_request(struct rc_qp_pool *p, uint32_t slots);
-/* Creates queue pairs until the pool is full. Blocks. */
+/* Fills the pool to RC_QP_POOL_READY. Blocks. */
 void rc_qp_pool_refill(struct rc_qp_pool *p);
 
 #endif

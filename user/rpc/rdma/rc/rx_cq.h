@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receive CQ of an interface: one completion queue for all of its connections, and one completion
- * channel for it and for their send CQs. Each completion is put into the FIFO of its connection,
- * found by qp_num.
+ * Receive CQ of an interface, shared by its connections, and one completion channel for it and
+ * their send CQs. Each completion is put into the FIFO of its connection, found by qp_num.
  *
  *   owner's poll group   polls once per loop, for attached connections
  *   rc_rx_cq_poll_for    polls for one connection that is being set up or closed
  *
- * So an idle connection costs no poll. Send CQs are not shared: the flush of a queue pair in error
- * could overrun a shared one, which would end all connections. The receive CQ cannot overrun,
- * because each entry uses a slot of the SRQ.
+ * Send CQs are not shared: the flush of a queue pair in error could overrun a shared one. The
+ * receive CQ cannot overrun, because each entry uses a slot of the SRQ.
  *
- * A peer that exceeds its window fills its FIFO and is blocked. A listener blocks all connections
- * of that host, and refuses it for a second.
+ * A peer that exceeds its window is blocked. A listener blocks all connections of that host, and
+ * refuses it for a second.
  *
  * poll_lock is a spinlock; the owner only tries it. A thread that holds it notifies the owner of
  * what arrived for the owner's connections.
@@ -35,10 +33,9 @@ enum { RC_RX_CQ_BUCKETS = 1024 };
 
 enum rc_rx_op { RC_RX_SEND, RC_RX_WRITE, RC_RX_OTHER, RC_RX_FAILED };
 
-/* A receive completion. */
 struct rc_rx_comp {
 	uint32_t slot;
-	uint32_t len; /* RC_RX_WRITE: the immediate data */
+	uint32_t len; /* RC_RX_WRITE: immediate data */
 	enum rc_rx_op op;
 };
 
@@ -46,28 +43,27 @@ struct rc_rx_comp {
 struct rc_rx_fifo {
 	struct rc_rx_comp *comps;
 	uint32_t size;          /* a power of two */
-	_Atomic uint32_t limit; /* window, and RC_BEYOND_WINDOW */
+	_Atomic uint32_t limit; /* window + RC_BEYOND_WINDOW */
 	_Atomic uint32_t in;
 	_Atomic uint32_t out;
 };
 
-/* Returns false if the FIFO is full: the peer has exceeded its window. */
+/* Returns false if the FIFO is full. */
 bool rc_rx_fifo_push(struct rc_rx_fifo *b, const struct ibv_wc *wc);
 
-/* Returns true if there is no completion. */
 static inline bool rc_rx_fifo_empty(const struct rc_rx_fifo *b)
 {
 	return atomic_load_explicit(&b->in, memory_order_acquire) ==
 	       atomic_load_explicit(&b->out, memory_order_relaxed);
 }
 
-/* Returns the oldest completion; NULL: none. */
+/* Returns the oldest; NULL: none. */
 static inline const struct rc_rx_comp *rc_rx_fifo_peek(const struct rc_rx_fifo *b)
 {
 	return rc_rx_fifo_empty(b) ? NULL : &b->comps[b->out & (b->size - 1)];
 }
 
-/* Removes the oldest completion. Returns false if there is none. */
+/* Removes the oldest. Returns false if there is none. */
 static inline bool rc_rx_fifo_pop(struct rc_rx_fifo *b, struct rc_rx_comp *a)
 {
 	const struct rc_rx_comp *first = rc_rx_fifo_peek(b);
@@ -88,52 +84,46 @@ struct rc_rx_cq {
 	_Atomic bool notified;
 	atomic_flag poll_lock;
 	/* protected by poll_lock */
-	bool notify_armed; /* a CQ event is requested and has not arrived */
-	const void *owner; /* NULL: none */
+	bool notify_armed; /* CQ event requested */
+	const void *owner;
 	unsigned conn_cnt, attached_cnt;
-	uint8_t blocked_host[16]; /* last host that was blocked */
+	uint8_t blocked_host[16];
 	uint64_t blocked_until_ns;
-	struct rc_conn *buckets[RC_RX_CQ_BUCKETS]; /* hashed by qp_num */
+	struct rc_conn *buckets[RC_RX_CQ_BUCKETS]; /* by qp_num */
 };
 
-/*
- * Creates the CQ with room for `slots` completions. Returns 0, or -errno and leaves nothing behind.
- */
+/* Creates the CQ. Returns 0, or -errno and leaves nothing behind. */
 int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_iface *iface, struct ibv_context *device,
 		  int vector, uint32_t slots);
-/* Destroys it, without connections. */
+/* Must have no connections. */
 void rc_rx_cq_fini(struct rc_rx_cq *rx);
 
 /* Registers a connection whose queue pair has no peer yet. */
 void rc_rx_cq_add(struct rc_rx_cq *rx, struct rc_conn *conn);
-/* Called before the queue pair is destroyed or reset: fills the FIFO with what has arrived. */
+/* Called before the queue pair is destroyed or reset: fills the FIFO. */
 void rc_rx_cq_begin_remove(struct rc_rx_cq *rx, struct rc_conn *conn);
-/* Unregisters the connection after that, with what arrived meanwhile. */
+/* Unregisters the connection, and drops what arrived meanwhile. */
 void rc_rx_cq_remove(struct rc_rx_cq *rx, struct rc_conn *conn);
 
 /* Returns false if the CQ has another owner. Lock of async_event.c held. */
 bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owned_by);
-/* Leaves the poll group. */
 void rc_rx_cq_detach(struct rc_rx_cq *rx, struct rc_conn *conn);
 
 /* Polls for `conn`, which is not attached; NULL: for all connections. */
 void rc_rx_cq_poll_for(struct rc_rx_cq *rx, const struct rc_conn *conn);
-/*
- * Requests a CQ event and polls, before a sleep on the fd of `conn`. Returns false if the request
- * fails.
- */
+/* Requests a CQ event and polls, before a sleep on the fd of `conn`. Returns false on failure. */
 bool rc_rx_cq_arm_for(struct rc_rx_cq *rx, const struct rc_conn *conn);
 /* Handles an event of that fd. */
 void rc_rx_cq_handle_event(struct rc_rx_cq *rx, const struct rc_conn *conn);
 /*
- * Estimates each connection's window from the messages received since the last call. `idle`: the
- * interval was long enough to shrink windows that were not filled.
+ * Estimates each window from the messages since the last call. `idle`: the interval was long enough
+ * to shrink windows.
  */
 void rc_rx_cq_measure_demand(struct rc_rx_cq *rx, struct srq_credits *b, bool idle,
 			     struct srq_demand *wants);
 /*
- * Sets windows to the demand, up to `level`, and notifies the connections concerned. A smaller
- * window is counted when the peer confirms it. Returns true if any window changed.
+ * Sets windows to the demand, up to `level`, and notifies connections. Counts a smaller window when
+ * the peer confirms it. Returns true if any changed.
  */
 bool rc_rx_cq_set_windows(struct rc_rx_cq *rx, struct srq_credits *b, uint32_t posted,
 			  uint32_t level);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receive slots of one SRQ that each connection may use. Counts only, no I/O.
+ * Receive slots of one SRQ that each connection may use. No I/O.
  *
  * The SRQ never runs empty while the granted windows, each with SRQ_CREDITS_SPARE slots, do not
- * exceed the posted slots. A connection begins with the smallest window, which is reserved for each
- * connection that may still come. The rest is divided max-min fairly in powers of two, independent
- * of the order of arrival: each gets its demand, up to the highest level that fits.
+ * exceed the posted slots. The smallest window is reserved for each connection to come. The rest is
+ * divided max-min fairly in powers of two: each gets its demand, up to the highest level that fits.
  */
 #ifndef SL_RPC_RDMA_SRQ_CREDITS_H
 #define SL_RPC_RDMA_SRQ_CREDITS_H
@@ -15,8 +14,8 @@
 #include "sluice/rpc_wire.h"
 
 /*
- * Slots beyond the window: the first message, one that ends a violation, and slots reported as free
- * before they are reposted.
+ * Slots beyond the window: the first message, one that ends a violation, and slots reported free
+ * before reposting.
  */
 enum {
 	SRQ_CREDITS_EARLY = 2,
@@ -31,32 +30,25 @@ struct srq_credits {
 	uint32_t members, granted;   /* slots, spare ones included */
 };
 
-/* Connections that need SL_RPC_MIN_SLOTS << level; those not counted need the minimum. */
+/* Connections that need SL_RPC_MIN_SLOTS << level. */
 struct srq_demand {
 	uint32_t cnt[SRQ_CREDITS_LEVELS];
 };
 
-/*
- * Limits the members to members_max, and to a number that leaves a quarter of the slots for larger
- * windows.
- */
+/* Limits the members to members_max, and leaves a quarter of the slots for larger windows. */
 void srq_credits_init(struct srq_credits *b, uint32_t total, uint32_t members_max);
-/*
- * Adds a connection with a window of SL_RPC_MIN_SLOTS. Returns false if there are members_max
- * already.
- */
+/* Adds a connection with the smallest window. Returns false at members_max. */
 bool srq_credits_join(struct srq_credits *b);
-/* Removes a connection with that window. */
+/* Removes a connection. */
 void srq_credits_leave(struct srq_credits *b, uint32_t window);
 
-/* Counts a connection that needs that window. */
 void srq_demand_add(struct srq_demand *w, uint32_t window);
 /* Returns the highest level that fits if no window exceeds it. */
 uint32_t srq_credits_level(const struct srq_credits *b, const struct srq_demand *w);
-/* Returns the slots needed for that level. */
+/* Returns the slots for that level. */
 uint32_t srq_credits_need(const struct srq_credits *b, const struct srq_demand *w, uint32_t level);
 
-/* Grants a larger window, out of `posted` slots, as near to `to` as fits. Returns it, or `from`. */
+/* Grants a larger window out of `posted` slots, at most `to`. Returns it, or `from`. */
 uint32_t srq_credits_raise(struct srq_credits *b, uint32_t posted, uint32_t from, uint32_t to);
 /* Returns slots after the peer has confirmed a smaller window. */
 void srq_credits_lower(struct srq_credits *b, uint32_t from, uint32_t to);
