@@ -11,7 +11,7 @@
 #include "base/fnv.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ah_entry *entries[AH_CACHE_MAX]; /* hash table */
+static struct ah_entry *entries[AH_CACHE_MAX];
 static struct sl_list idle = {&idle, &idle};
 static unsigned cnt;
 
@@ -108,9 +108,6 @@ struct ah_entry *ah_cache_get(const struct rdma_local *l, const uint8_t gid[16],
 	return n;
 }
 
-/* --- threads that must not wait --- */
-
-/* One job at a time, each in a thread of its own. */
 static struct ah_job {
 	struct rdma_local local;
 	uint8_t gid[16], tos;
@@ -125,7 +122,7 @@ static void *run_job(void *unused)
 
 	(void)unused;
 	if (n)
-		ah_cache_put(n); /* the entry stays in the cache */
+		ah_cache_put(n);
 	pthread_mutex_lock(&lock);
 	job_running = false;
 	pthread_cond_broadcast(&job_done);
@@ -178,7 +175,6 @@ static void await_job(void)
 	left_ns -= took_ns < left_ns ? took_ns : left_ns;
 }
 
-/* Lets a thread make the entry, and waits a little for it. */
 static struct ah_entry *get_by_thread(const struct rdma_local *l, const uint8_t gid[16],
 				      uint8_t tos)
 {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous device events and CQ events: rc_check() and rc_arm() at the end of the file use
- * them.
+ * Asynchronous device events and CQ events.
  *
  * All channels of a process share the device's event descriptor; a peer's CM channel has another.
  * The service thread reads them, marks the connections concerned, and wakes their owners. An
- * attached connection is woken through rx_cq. Others get `always_ready_fd`, which is always
- * readable, added to their epoll set. Virtual connections (rpc/rdma/ud) only watch their port. The
- * same thread grows their queue pairs.
+ * attached connection is woken through rx_cq. Others get `always_ready_fd` added to their epoll
+ * set.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +29,7 @@ enum { TAG_PEER = 1, TAG_GROWTH = 2 }; /* in low bits that are 0 in pointers */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
 static struct sl_list ports = {&ports, &ports}; /* struct port_watch */
-static unsigned port_changes;                   /* counts port events */
+static unsigned port_changes;
 static struct {
 	int epoll_fd, always_ready_fd, growth_fd;
 	unsigned cnt;
@@ -143,8 +141,7 @@ static bool arm_tx_cq(struct rc_conn *conn)
 }
 
 /*
- * Requests an event; returns false if the device cannot. A request is a system call, so an own CQ
- * keeps one pending: an idle channel costs nothing per sleep.
+ * Returns false if the device cannot. A request is a system call, so an own CQ keeps one pending.
  */
 static bool arm_rx_cq(struct rc_conn *conn)
 {
@@ -163,7 +160,7 @@ static bool is_port_down(struct ibv_context *device, uint8_t port)
 
 /*
  * Queries the port. Lock held, but released during the query: a hanging device must not stop
- * others. Events during the query may be newer, so it is repeated.
+ * others.
  */
 static bool query_port_down(struct ibv_context *device, uint8_t port)
 {
@@ -247,7 +244,6 @@ void rc_wake_fd(const struct rc_conn *conn)
 		(void)epoll_ctl(conn->base.fd, EPOLL_CTL_ADD, async.always_ready_fd, &ev);
 }
 
-/* The owner may be asleep. */
 static void wake_owner(struct rc_conn *conn)
 {
 	if (conn->attached)
@@ -256,10 +252,7 @@ static void wake_owner(struct rc_conn *conn)
 		rc_wake_fd(conn);
 }
 
-/*
- * The owner is woken through rx_cq from here on. A connection whose CQ has another owner keeps its
- * fd.
- */
+/* A connection whose CQ has another owner keeps its fd. */
 int rc_attach(struct sl_transport *t, const void *owner)
 {
 	struct rc_conn *conn = rc_conn_of(t);
@@ -325,7 +318,6 @@ void rc_conns_suspect_peer(const struct rc_peer *peer)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Ends all connections of `device`, or only those of `iface` if it is not NULL. */
 static void fail_conns(const struct ibv_context *device, const struct rc_iface *iface)
 {
 	struct sl_list *at;
@@ -358,10 +350,7 @@ static void fail_conns_of_cq(const struct ibv_cq *cq)
 	pthread_mutex_unlock(&lock);
 }
 
-/*
- * Nothing is posted while the port is down, because it would count as sent. If the port stays down,
- * PINGs end the link.
- */
+/* Nothing is posted while the port is down, because it would count as sent. */
 static void set_port_down(const struct ibv_context *device, int port, bool down)
 {
 	struct sl_list *at;
@@ -387,7 +376,6 @@ static void set_port_down(const struct ibv_context *device, int port, bool down)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Later events correct a state that is outdated when it is queried. */
 struct rdma_port *rdma_port_watch(const struct rdma_local *local, int *rc)
 {
 	struct ibv_context *device = ((struct ibv_pd *)local->device)->context;
@@ -504,7 +492,7 @@ void async_event_handle(uint64_t what)
 	}
 }
 
-/* Handles one event: there is rarely another, and epoll would report it. */
+/* epoll reports further events. */
 static void handle_cq_event(struct rc_conn *conn)
 {
 	struct ibv_cq *cq;
@@ -523,7 +511,7 @@ static void handle_cq_event(struct rc_conn *conn)
 		conn->tx_armed = false;
 }
 
-/* Also finds a BYE where nothing is polled: on a transport that a link may migrate to. */
+/* Also finds a BYE on a transport that a link may migrate to. */
 static void check_for_bye(struct rc_conn *conn)
 {
 	const struct rc_rx_comp *first;
@@ -572,7 +560,7 @@ bool rc_arm(struct sl_transport *t, bool want_room)
 	if (conn->signaled || conn->peer_state)
 		rc_progress(t);
 	if (conn->peer_state == RC_PEER_SUSPECT && !conn->port_down)
-		return false; /* the probe must be repeated */
+		return false;
 	return rc_rx_fifo_empty(&conn->rx_fifo) && !conn->gone &&
 	       (!want_room || (t->credits.done == done && conn->reaped == reaped));
 }

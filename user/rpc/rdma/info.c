@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts about paths and connections, for logs and status. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>

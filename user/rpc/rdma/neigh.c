@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* neigh_resolved -> lookup_route, is_hop_resolved -> query_kernel. */
 #include "rpc/rdma/neigh.h"
 
 #include <linux/neighbour.h>
@@ -82,7 +81,6 @@ static bool query_kernel(int fd, const struct neigh_request *q, unsigned short t
 	       a->h.nlmsg_len >= NLMSG_LENGTH(sizeof(struct rtmsg));
 }
 
-/* Sets the next hop from the route's attributes. */
 static void parse_hop(const struct rtattr *at, size_t left, struct neigh_hop *to)
 {
 	for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {

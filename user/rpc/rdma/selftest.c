@@ -109,7 +109,6 @@ static bool connect_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr)
 				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
 }
 
-/* Connects the two queue pairs through the port. */
 static bool connect_qps(struct rdma_selftest *t)
 {
 	struct ibv_port_attr port;
@@ -155,7 +154,6 @@ static bool poll_completion(struct rdma_selftest *t, uint64_t until_ns, struct i
 	return n == 1;
 }
 
-/* Waits for the work request of that queue pair. Returns false on failure or time-out. */
 static bool await_completion(struct rdma_selftest *t, const struct ibv_qp *qp)
 {
 	uint64_t until_ns = sl_now_ns() + WAIT_MS * SL_NS_PER_MS;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Background thread for work that blocks. It closes connections, handles device and CM events
- * (async_event.c), refills pools (mr_pool.h, qp_pool.h), and rebalances windows (rc_iface.h).
+ * Background thread for work that blocks.
  *
  *   closing:  linger    messages posted just before close() get time to be acknowledged
  *             quiesce   queue pair in error: the device releases memory and SRQ slots
@@ -26,7 +25,7 @@ enum {
 	QUIESCE_MS = 5,     /* devices without LAST_WQE_REACHED */
 	LAST_WQE_MS = 1000, /* devices with it */
 	FLUSH_MS = 1,
-	REFILL_MS = 20,   /* delay after a connection, whose first requests come first */
+	REFILL_MS = 20,   /* delay after a connection */
 	SRQ_LIMIT_MS = 2, /* an honest peer retries for six times as long */
 	DRAIN = 16,
 };
@@ -37,11 +36,11 @@ static struct {
 	pthread_cond_t idle;
 	int epoll_fd, wake, timer; /* timer: expires at refill_ns */
 	struct sl_list closing;
-	bool running, forks_seen;   /* forks_seen: fork handlers are installed */
-	bool refill_due, refilling; /* a refill is requested, is running */
-	uint64_t refill_ns;         /* earliest refill */
-	uint64_t srq_limit_ns;      /* when SRQ limits are armed again; 0: not due */
-	uint64_t rebalance_ns;      /* when windows are rebalanced; 0: not due */
+	bool running, forks_seen; /* forks_seen: fork handlers are installed */
+	bool refill_due, refilling;
+	uint64_t refill_ns;
+	uint64_t srq_limit_ns; /* 0: not due */
+	uint64_t rebalance_ns; /* 0: not due */
 	unsigned closing_cnt;
 } service = {
 	.work = PTHREAD_RWLOCK_INITIALIZER,
@@ -107,10 +106,8 @@ static void destroy_qp(struct rc_conn *conn)
 	if (!conn->rx_cq)
 		return;
 	rc_rx_cq_remove(conn->rx_cq, conn);
-	/* Slots of messages that were not polled. */
 	while (rc_rx_fifo_pop(&conn->rx_fifo, &a))
 		rc_repost_slot(conn, &a);
-	/* Slots of messages that were not released. */
 	for (from = conn->reposted; conn->rx_slot && from != conn->rx_next; from++)
 		(void)rc_iface_post(conn->iface, &conn->rx_slot[from & conn->slot_mask], 1);
 }
@@ -196,10 +193,7 @@ static bool is_quiesced(struct rc_conn *conn, uint64_t now_ns)
 	return true;
 }
 
-/*
- * Tells the peer by an empty message after all others: the CM reports only the peer's last
- * connection.
- */
+/* Tells the peer by an empty message: the CM reports only the last connection. */
 static void send_bye(struct rc_conn *conn)
 {
 	struct ibv_send_wr bye = {
@@ -210,7 +204,6 @@ static void send_bye(struct rc_conn *conn)
 	conn->bye = rdma_post_chain(conn->qp.qp, &bye) ? RC_BYE_DONE : RC_BYE_SENT;
 }
 
-/* Returns true if nothing is left to wait for. */
 static bool close_step(struct rc_conn *conn, uint64_t now_ns)
 {
 	unsigned quiesce_ms = 0;
@@ -235,7 +228,6 @@ static bool close_step(struct rc_conn *conn, uint64_t now_ns)
 	return is_quiesced(conn, now_ns);
 }
 
-/* Handles the current list; later additions wait for the next round. */
 static void close_pending(void)
 {
 	struct sl_list mine, *at, *next;
@@ -370,7 +362,6 @@ static void *service_main(void *arg)
 	return NULL;
 }
 
-/* Signals are left to other threads. Lock held. */
 static int start_service_thread(void)
 {
 	sigset_t all, old;
@@ -482,7 +473,7 @@ void service_thread_rebalance(void)
 	(void)eventfd_write(service.wake, 1);
 }
 
-/* The timer wakes the thread: a wake-up now would compete with the first request. */
+/* A wake-up now would compete with the first request. */
 void service_thread_refill(void)
 {
 	uint64_t at_ns = sl_now_ns() + REFILL_MS * SL_NS_PER_MS;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sidr_resolve -> run_call -> await_cm_event; the service side precedes it. */
 #include "rpc/rdma/sidr.h"
 
 #include <errno.h>
@@ -30,10 +29,7 @@ struct sidr_call {
 	const char **why;
 };
 
-/* --- protection domains --- */
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* A device, and earlier ones with its name. */
 static struct pd_entry {
 	struct ibv_pd *pd;
 	struct pd_entry *previous;
@@ -58,7 +54,6 @@ static struct pd_entry *open_pd(struct ibv_device *device)
 	return NULL;
 }
 
-/* Returns the slot of the device's name, or a free one. */
 static struct pd_entry **pd_slot_of(struct ibv_device *device)
 {
 	const char *name = ibv_get_device_name(device);
@@ -70,10 +65,7 @@ static struct pd_entry **pd_slot_of(struct ibv_device *device)
 	return NULL;
 }
 
-/*
- * Returns the process' protection domain on a device. The one of a removed device is kept for its
- * users: some memory and a descriptor are lost each time.
- */
+/* The one of a removed device is kept for its users. */
 static struct ibv_pd *pd_of(struct ibv_device *device)
 {
 	struct pd_entry **slot, *d = NULL;
@@ -127,8 +119,6 @@ int rdma_local_of_id(struct rdma_local *l, const struct rdma_cm_id *id)
 
 	return rc ? rc : async_event_add_device(((struct ibv_pd *)l->device)->context);
 }
-
-/* --- service --- */
 
 static int open_service(struct sidr_service_cm *s, struct sockaddr_storage *sa)
 {
@@ -198,8 +188,6 @@ int sidr_service_reply(struct sidr_service *base, uint32_t qpn)
 	return rc;
 }
 
-/* --- queries --- */
-
 static int remaining_ms(const struct sidr_call *a)
 {
 	uint64_t now = sl_now_ns();
@@ -224,7 +212,6 @@ static int cm_event_error(struct sidr_call *a, const struct rdma_cm_event *ev)
 	}
 }
 
-/* Returns 0 if the next CM event is the expected one, or -errno. */
 static int await_cm_event(struct sidr_call *a, enum rdma_cm_event_type expected)
 {
 	struct pollfd p = {.fd = a->id->channel->fd, .events = POLLIN};

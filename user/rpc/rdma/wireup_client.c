@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Client side of the wireup: wireup_connect -> open_qp, exchange_messages, finish_connect. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -60,7 +59,6 @@ static void register_rings(void *arg)
 		client->conn); /* an error shows up again in rc_conn_open_rings() */
 }
 
-/* Makes everything except registered memory and the connection to the peer. */
 static int open_qp(struct wireup_client *client)
 {
 	const struct rc_peer_addr *addr = &client->peer->addr;
@@ -124,7 +122,6 @@ static int exchange_messages(struct wireup_client *client)
 	return rc;
 }
 
-/* Connects the queue pair to the server's. */
 static int finish_connect(struct wireup_client *client)
 {
 	const struct wireup_reply *w = &client->transcript.reply;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * wireup_call_run -> take_entry -> find_entry; run_on_entry -> send_request, await_reply ->
- * poll_reply.
- */
 #include "rpc/rdma/wireup_qp.h"
 
 #include <errno.h>

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Server side of the wireup: wireup_handle_request -> grant_request -> open_conn, and
- * wireup_handle_ack; before them, functions for all pending connections.
- */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +75,6 @@ static void drop_repeated(struct rc_listener *l, const struct wireup_request *h)
 	}
 }
 
-/* Makes the connection, and fills in the reply except its proof. Returns 0 or -errno. */
 static int open_conn(struct rc_listener *l, struct rc_pending *p, struct rc_peer *peer,
 		     struct rc_ring_sizes *g)
 {

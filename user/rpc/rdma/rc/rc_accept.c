@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread accepts connections while their owner serves others; the owner gets them when they are
- * established: rc_accept. Thread: listener_main -> handle_requests, advance_pending.
+ * A thread accepts connections while their owner serves others.
  *
  *   thread only            id, pending, replay filters, once the thread runs
  *   protected by the lock  established
@@ -23,16 +22,13 @@
 #include "rpc/rdma/rc/rc_listener.h"
 
 enum {
-	EVENTS_MAX = 16,      /* CM events handled before other work */
-	BACKLOG = 1024,       /* requests that the kernel keeps; it drops further ones silently */
-	RELISTEN_MIN_MS = 10, /* interval of retries after the device has gone */
+	EVENTS_MAX = 16,
+	BACKLOG = 1024, /* requests that the kernel keeps; it drops further ones silently */
+	RELISTEN_MIN_MS = 10,
 	RELISTEN_MAX_MS = 1000,
 };
 
-/*
- * Returns true if the request's target is an address of ours. The kernel checks that for a listener
- * of one address, not for a wildcard.
- */
+/* The kernel checks that for a listener of one address, not for a wildcard. */
 static bool is_target_local(const struct rc_listener *l, const struct rdma_cm_id *id)
 {
 	static const uint8_t any[16];
@@ -43,10 +39,7 @@ static bool is_target_local(const struct rc_listener *l, const struct rdma_cm_id
 	       rdma_local_of_id(&local, id) != -EADDRNOTAVAIL;
 }
 
-/*
- * Checks a request, and computes the sizes to grant. Allocates nothing: the peer may not have the
- * key.
- */
+/* Allocates nothing: the peer may not have the key. */
 static enum rc_verdict check_request(struct rc_listener *l, const struct rdma_cm_id *id,
 				     const struct cm_transcript *transcript,
 				     struct rc_ring_sizes *g)
@@ -76,10 +69,7 @@ static void reject_request(struct rc_listener *l, struct rdma_cm_id *id, enum rc
 	l->refused++;
 }
 
-/*
- * Makes a pending connection with an event channel of its own. Returns false if the request was
- * rejected.
- */
+/* Returns false if the request was rejected. */
 static bool open_pending(struct rc_listener *l, struct rc_pending *p, struct rdma_cm_id *id,
 			 struct rc_ring_sizes *g)
 {
@@ -201,10 +191,7 @@ static void handle_requests(struct rc_listener *l, uint64_t now_ns)
 			handle_request(l, id, &rq, now_ns);
 		if (!lost_device)
 			continue;
-		/*
-		 * The device failed or was removed, e.g. by a driver reload, or the address has
-		 * moved.
-		 */
+		/* The device was removed, or the address has moved. */
 		rdma_destroy_id(l->id);
 		l->id = NULL;
 		wireup_listener_close(&l->wireup);
@@ -215,9 +202,7 @@ static void handle_requests(struct rc_listener *l, uint64_t now_ns)
 	}
 }
 
-/*
- * Handles the client's keys: verifies the proof, makes the rings, sends ours. Returns 0 or -errno.
- */
+/* Returns 0 or -errno. */
 static int finish_accept(struct rc_listener *l, struct rc_pending *p)
 {
 	const struct rc_ring_sizes g = {.slots = p->transcript.reply.slots,
@@ -291,7 +276,6 @@ static void *listener_main(void *arg)
 
 	sl_thread_name_set("listener");
 	service_work_begin();
-	/* Prepares shared objects before the first client. A wildcard's device is not known yet. */
 	if (l->id && l->id->verbs) {
 		rc_listener_open_wireup(l, l->id);
 		rc_iface_request(l->id->verbs, l->group, l->max_sizes.slots,

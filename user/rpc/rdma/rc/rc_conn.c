@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Set-up of a connection before its first message. rc_connect.c and rc_accept.c call, in this
- * order: rc_conn_new, _open, _established, _open_rings, _send_keys, _poll_keys, and _set_zcopy_mem
- * if posts may read the owner's memory. service_thread.c takes it apart.
- */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -251,11 +246,7 @@ static void set_ring_pointers(struct rc_conn *conn, const struct rc_ring_sizes *
 	conn->slot_mask = 2 * g->slots - 1;
 }
 
-/*
- * In a domain of its own, the ring is open to the holder of its rkey: the peer. In a shared domain,
- * a memory window opens it to one queue pair; the rkey is valid once the window is bound
- * (rc_conn_send_keys()).
- */
+/* In a shared domain, a memory window opens the ring to one queue pair. */
 static int make_own_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 {
 	size_t len = 2 * ((size_t)g->slots * SL_RPC_SLOT_SIZE + g->bulk_len);
@@ -290,7 +281,6 @@ int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 	rc = conn->iface ? make_shared_rings(conn, g) : make_own_rings(conn, g);
 	if (rc)
 		return rc;
-	/* Tables with an entry per message. */
 	conn->posted = calloc(g->slots, sizeof(*conn->posted));
 	conn->rx_bulk_end = calloc(g->slots, sizeof(*conn->rx_bulk_end));
 	conn->rx_slot = calloc(2 * (size_t)g->slots, sizeof(*conn->rx_slot));
@@ -309,9 +299,9 @@ int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 	if (!conn->iface)
 		rx_window_init(conn, g->slots);
 	conn->base.rate_bps = path->rate_bps;
-	conn->base.port = (uintptr_t)conn->device + conn->port_num; /* unique in this process */
+	conn->base.port = (uintptr_t)conn->device + conn->port_num;
 	conn->base.bulk_max = g->bulk_len / 4;
-	/* The path MTU may be less than the port's, e.g. behind a tunnel or with a VLAN. */
+	/* The path MTU may be less than the port's. */
 	conn->packet_len = path->packet_len;
 	conn->base.slice_min =
 		SLICE_PACKETS * conn->packet_len - (uint32_t)sizeof(struct sl_rpc_header);

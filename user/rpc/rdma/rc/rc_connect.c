@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connects to a backend, with the proofs of auth.h: sl_rc_dial -> wireup_connect (wireup_client.c),
- * or else connect_by_cm -> resolve_path -> create_conn -> send_cm_request -> check_cm_reply ->
- * exchange_keys. Blocks until its deadline.
- */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -73,7 +68,6 @@ static int remaining_ms(const struct rc_connect_call *d)
 	return now < d->deadline_ns ? (int)((d->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
 }
 
-/* Explains a rejection. Returns -EPROTO. */
 static int set_refusal_text(struct rc_connect_call *d, const struct cm_reply *a)
 {
 	if (a->version < RC_WIRE_VERSION)
@@ -89,7 +83,6 @@ static int set_refusal_text(struct rc_connect_call *d, const struct cm_reply *a)
 	return -EPROTO;
 }
 
-/* Explains an unexpected CM event. Returns its -errno. */
 static int cm_event_error(struct rc_connect_call *d, const struct rdma_cm_event *ev)
 {
 	const struct cm_reply *a = ev->param.conn.private_data;
@@ -215,7 +208,6 @@ static int check_cm_reply(struct rc_connect_call *d)
 		       : -EBADMSG;
 }
 
-/* Sends the request with its proof, and waits for the reply. */
 static int send_cm_request(struct rc_connect_call *d)
 {
 	static _Atomic uint32_t number;

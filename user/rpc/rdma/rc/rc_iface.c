@@ -21,7 +21,7 @@ enum {
 	SRQ_LOW = 16,      /* slots: fewer are left only if a peer exceeds its window */
 	PAUSE_MIN_MS = 4,  /* interval of rebalances */
 	PAUSE_MAX_MS = 64, /* the same, while they change nothing */
-	IDLE_MS = 100,     /* interval in which too large windows are found */
+	IDLE_MS = 100,     /* to find too large windows */
 };
 #define CHUNK_LEN ((size_t)CHUNK * SL_RPC_SLOT_SIZE)
 
@@ -35,9 +35,9 @@ struct rc_iface {
 	_Atomic bool srq_low;
 	bool last_wqe_event, refilling; /* refilling: must not be freed */
 	struct srq_credits credits;
-	_Atomic bool rebalance_requested; /* a window is used up */
-	unsigned pause_ms;                /* before the next rebalance */
-	uint64_t rebalance_ns, idle_ns;   /* earliest next rebalance; start of the idle interval */
+	_Atomic bool rebalance_requested;
+	unsigned pause_ms;
+	uint64_t rebalance_ns, idle_ns;
 	struct ibv_pd *pd;
 	struct ibv_srq *srq;
 	struct rc_rx_cq rx_cq;
@@ -257,7 +257,6 @@ static void leave_locked(struct rc_iface *iface, uint32_t window)
 	free_if_unused(iface);
 }
 
-/* Registers chunks until there are `cnt` slots. */
 static int add_slots(struct rc_iface *iface, uint32_t cnt)
 {
 	int rc = 0;
@@ -460,7 +459,6 @@ void rc_ifaces_refill(void)
 	for (at = all.next; at != &all; at = next) {
 		struct rc_iface *iface = sl_container_of(at, struct rc_iface, node);
 
-		/* Unlocked: a refill takes long. */
 		if (iface->pid == getpid() && !iface->failed) {
 			iface->refilling = true;
 			pthread_mutex_unlock(&lock);

@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Input: rc_poll -> FIFO (rx_cq.h) -> accept_message, which checks the header, or the compact form,
- * against the received length. rc_release: rc_consume reports the slot as free, rc_repost posts it;
- * rc_conn.h gives their order.
- */
 #include <errno.h>
 #include "rpc/rdma/rc/srq_credits.h"
 #include "rpc/rdma/rc/compact.h"
@@ -100,9 +95,7 @@ static int handle_ack(struct rc_conn *conn, uint32_t consumed)
 	return 0;
 }
 
-/*
- * Returns the message's address: its receive slot, or its place in the bulk ring. NULL: bad length.
- */
+/* Returns its slot, or its place in the bulk ring. NULL: bad length. */
 static uint8_t *locate_message(struct rc_conn *conn, const struct rc_rx_comp *a, uint32_t seq)
 {
 	uint32_t at;
@@ -118,10 +111,7 @@ static uint8_t *locate_message(struct rc_conn *conn, const struct rc_rx_comp *a,
 	return conn->rx_bulk + at;
 }
 
-/*
- * Checks either form against the length that the device, or the immediate data, gives. Returns 0 or
- * -EPROTO.
- */
+/* Checks the length. Returns 0 or -EPROTO. */
 static int parse_message(const struct rc_conn *conn, const struct rc_rx_comp *a, uint8_t *at,
 			 struct sl_message *m)
 {
@@ -178,7 +168,6 @@ static int accept_message(struct rc_conn *conn, const struct rc_rx_comp *a, stru
 	return 0;
 }
 
-/* Polls an own receive queue, as far as the FIFO has room. */
 static void poll_own_cq(struct rc_conn *conn)
 {
 	SL_UNINIT struct ibv_wc wc[POLL_BATCH];

@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Output: rc_post adds a message to the chain (write_bulk, or send_slot for a small one). rc_flush
- * -> ring_doorbell posts the chain. rc_progress handles completions; rc_sent reports zero-copy
- * bytes that are free.
- */
 #include <arpa/inet.h>
 #include <errno.h>
 #include "base/clock.h"
@@ -73,7 +68,6 @@ void rc_progress(struct sl_transport *t)
 		conn->gone = conn->broken = true;
 }
 
-/* Its completion covers all earlier messages. */
 static void request_signal(struct rc_conn *conn, struct ibv_send_wr *wr)
 {
 	wr->send_flags |= IBV_SEND_SIGNALED;
@@ -82,10 +76,7 @@ static void request_signal(struct rc_conn *conn, struct ibv_send_wr *wr)
 	conn->unsignaled_zcopy = false;
 }
 
-/*
- * Posts the chain. Its last message is signaled if it uses zero copy, because only the device tells
- * when the bytes are free.
- */
+/* Signals the last message if it uses zero copy: only the device tells when the bytes are free. */
 static void ring_doorbell(struct rc_conn *conn)
 {
 	struct ibv_send_wr *last;
@@ -139,10 +130,7 @@ static bool is_zcopy(const struct rc_conn *conn, const struct sl_span *span)
 	       span->len <= conn->mem_len - from;
 }
 
-/*
- * Returns the SGEs of header and spans, adjacent copies counted as one; 0: no span can be read in
- * place.
- */
+/* Returns the number of SGEs; 0: no span can be read in place. */
 static uint32_t count_sges(const struct rc_conn *conn, const struct sl_span *spans,
 			   unsigned span_cnt)
 {
@@ -159,7 +147,6 @@ static uint32_t count_sges(const struct rc_conn *conn, const struct sl_span *spa
 	return zcopy ? sges : 0;
 }
 
-/* Adds an SGE to the WRITE, or begins another WRITE at `at`. */
 static struct ibv_send_wr *write_sge(struct rc_conn *conn, struct ibv_send_wr *wr, uint32_t at,
 				     const uint8_t *bytes, uint32_t len, const struct ibv_mr *mr)
 {
@@ -169,7 +156,6 @@ static struct ibv_send_wr *write_sge(struct rc_conn *conn, struct ibv_send_wr *w
 	return wr;
 }
 
-/* Writes the spans after the staged header. Returns the last WRITE. */
 static struct ibv_send_wr *write_zcopy(struct rc_conn *conn, uint32_t at,
 				       const struct sl_span *spans, unsigned span_cnt)
 {
@@ -201,10 +187,7 @@ static struct ibv_send_wr *write_zcopy(struct rc_conn *conn, uint32_t at,
 	return wr;
 }
 
-/*
- * Writes a large message to one place of the peer's bulk ring. Returns the WRITE with the immediate
- * data.
- */
+/* Returns the WRITE with the immediate data. */
 static struct ibv_send_wr *write_bulk(struct rc_conn *conn, uint32_t at,
 				      const struct sl_rpc_header *h, const struct sl_span *spans,
 				      unsigned span_cnt)
@@ -247,7 +230,6 @@ static struct ibv_send_wr *send_slot(struct rc_conn *conn, uint8_t *slot,
 	return wr;
 }
 
-/* Completes the message's last work request, which takes a slot of the peer. */
 static void finish_message(struct rc_conn *conn, struct ibv_send_wr *wr, uint32_t body_len)
 {
 	wr->wr_id = (uint64_t)(conn->wr_sent & RC_WR_CNT_MASK) << 32 | conn->base.credits.sent;
@@ -340,7 +322,7 @@ void rc_probe_peer(struct rc_conn *conn)
 		conn->gone |= rdma_post_chain(conn->qp.qp, &ask) != 0;
 	}
 	if (conn->port_down || conn->was_down)
-		conn->probed_ns = now_ns; /* restart the time-out */
+		conn->probed_ns = now_ns;
 	conn->was_down = conn->port_down;
 	conn->gone |= conn->peer_state == RC_PEER_PROBED &&
 		      now_ns - conn->probed_ns >= PROBE_REPLY_MS * SL_NS_PER_MS;

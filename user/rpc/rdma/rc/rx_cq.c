@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rx_cq_poll, rc_rx_cq_poll_for -> poll_cq -> dispatch_wc -> notify_conn. */
 #include "rpc/rdma/rc/rx_cq.h"
 
 #include <arpa/inet.h>
@@ -18,23 +17,18 @@
 enum {
 	POLL = 16,
 	POLL_ROUNDS = RC_IFACE_SLOTS / POLL, /* one call can see all slots */
-	EVENTS_MAX = 16,                     /* CQ events per call */
-	TRIES = 1000,                        /* before a sched_yield() */
+	EVENTS_MAX = 16,
+	TRIES = 1000, /* before a sched_yield() */
 	BLOCK_MS = 1000,
 };
 
-/*
- * Polling thread: the owner's thread, or another one on behalf of `for_conn`, which then needs no
- * wake-up.
- */
+/* The owner's thread, or another on behalf of `for_conn`, which needs no wake-up. */
 struct rc_poller {
 	bool is_owner;
 	const struct rc_conn *for_conn;
 };
 
 static const struct rc_poller owner_poller = {.is_owner = true};
-
-/* --- poll_lock --- */
 
 static bool trylock_poll(struct rc_rx_cq *rx)
 {
@@ -74,7 +68,6 @@ void rc_rx_cq_notify_owner(struct rc_rx_cq *rx, struct rc_conn *conn)
 	(void)eventfd_write(rx->wake, 1);
 }
 
-/* Wakes the connection's thread, unless that is polling. */
 static void notify_conn(struct rc_rx_cq *rx, struct rc_conn *conn, const struct rc_poller *poller)
 {
 	if (conn == poller->for_conn)
@@ -160,7 +153,6 @@ static void dispatch_wc(struct rc_rx_cq *rx, const struct ibv_wc *wc,
 		block_host(rx, conn, poller);
 }
 
-/* No further connection joins. */
 static void fail_all_conns(struct rc_rx_cq *rx, const struct rc_poller *poller)
 {
 	rc_iface_fail(rx->iface);
@@ -173,7 +165,6 @@ static void fail_all_conns(struct rc_rx_cq *rx, const struct rc_poller *poller)
 	}
 }
 
-/* Polls until the CQ is empty. */
 static void poll_cq(struct rc_rx_cq *rx, const struct rc_poller *poller)
 {
 	SL_UNINIT struct ibv_wc wc[POLL];
@@ -195,7 +186,6 @@ static bool arm_cq(struct rc_rx_cq *rx)
 	return rx->notify_armed;
 }
 
-/* Returns false if there is no event. */
 static bool handle_cq_event(struct rc_rx_cq *rx, const struct rc_poller *poller)
 {
 	struct rc_conn *conn;
@@ -215,9 +205,6 @@ static bool handle_cq_event(struct rc_rx_cq *rx, const struct rc_poller *poller)
 	return true;
 }
 
-/* --- owner --- */
-
-/* Marks connections ready that other threads have notified. */
 static void mark_notified(struct rc_rx_cq *rx)
 {
 	atomic_store(&rx->notified, false);
@@ -248,7 +235,7 @@ static bool rx_cq_arm(struct sl_poll_group *group)
 
 	lock_poll(rx);
 	empty = arm_cq(rx);
-	poll_cq(rx, &owner_poller); /* earlier completions cause no event */
+	poll_cq(rx, &owner_poller);
 	empty = empty && sl_list_empty(&group->ready);
 	unlock_poll(rx);
 	return empty && !atomic_load(&rx->notified);
@@ -305,8 +292,6 @@ void rc_rx_cq_detach(struct rc_rx_cq *rx, struct rc_conn *conn)
 		rx->owner = NULL;
 	unlock_poll(rx);
 }
-
-/* --- other threads --- */
 
 void rc_rx_cq_poll_for(struct rc_rx_cq *rx, const struct rc_conn *conn)
 {
@@ -455,8 +440,6 @@ void rc_rx_cq_remove(struct rc_rx_cq *rx, struct rc_conn *conn)
 	rx->conn_cnt--;
 	unlock_poll(rx);
 }
-
-/* --- life --- */
 
 static int open_events(struct rc_rx_cq *rx)
 {

@@ -12,8 +12,7 @@
  *   shrink:  target_window -> CREDIT -> advertised -> peer confirms -> enforced -> window
  *
  * If our own window shrinks, it holds at once for all messages except CREDIT. CREDIT may exceed it
- * by the difference (tx_over) until slots are free: without that, both ends could block, which the
- * reserved slots prevent (credits.h).
+ * by the difference (tx_over) until slots are free: otherwise both ends could block.
  */
 #include "rpc/rdma/rc/rc_conn.h"
 
@@ -68,7 +67,6 @@ bool rx_window_overdue(const struct rc_conn *conn)
 	       conn->rx_next - conn->shrink_rx > OVERDUE_WINDOWS * conn->enforced;
 }
 
-/* Applies the window that the peer grants us. */
 static void apply_tx_window(struct rc_conn *conn, uint32_t window)
 {
 	struct sl_credits *c = &conn->base.credits;

@@ -27,7 +27,6 @@ static uint64_t shift_bits(uint64_t bits, uint64_t by)
 	return by < 64 ? bits >> by : 0;
 }
 
-/* Returns the bits of datagrams that were sent and not acknowledged. */
 static uint64_t unacked_of(const struct ud_arq *arq)
 {
 	uint64_t cnt = arq->sent - arq->una;
@@ -56,7 +55,6 @@ int ud_arq_init(struct ud_arq *arq, uint32_t mtu)
 	return 0;
 }
 
-/* Returns false if out of memory. */
 static bool alloc_buf(struct ud_arq *arq, uint8_t **buffer, size_t len)
 {
 	if (!*buffer)
@@ -92,8 +90,6 @@ void ud_arq_fini(struct ud_arq *arq)
 	free_buf(arq, &arq->rx);
 }
 
-/* --- output --- */
-
 uint32_t ud_arq_room(const struct ud_arq *arq)
 {
 	uint32_t unused = arq->window - (uint32_t)(arq->end - arq->una);
@@ -101,7 +97,6 @@ uint32_t ud_arq_room(const struct ud_arq *arq)
 	return unused ? unused * arq->payload - arq->tx_len[slot_of(arq, arq->end)] : 0;
 }
 
-/* Ends the datagram that is being filled. */
 static void close_filled(struct ud_arq *arq)
 {
 	arq->pushed = false;
@@ -231,8 +226,6 @@ bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out)
 	return true;
 }
 
-/* --- acknowledgements --- */
-
 /*
  * RFC 6298. The backoff lasts until there is a sample. Otherwise a peer that has become slower
  * would get everything twice, and its round trip would never be measured.
@@ -273,7 +266,6 @@ static void shrink_cwnd(struct ud_arq *arq)
 	arq->grown = 0;
 }
 
-/* A datagram is lost if UD_REORDER later ones were acknowledged and it was sent once. */
 static void mark_lost(struct ud_arq *arq)
 {
 	uint64_t missing = unacked_of(arq) & ~(arq->sacked | arq->lost | arq->rexmit_bits);
@@ -333,8 +325,6 @@ static int handle_ack(struct ud_arq *arq, const struct sl_ud_header *h, uint64_t
 	mark_lost(arq);
 	return 0;
 }
-
-/* --- input --- */
 
 uint64_t ud_arq_number(const struct ud_arq *arq, uint32_t seq)
 {
@@ -432,14 +422,11 @@ int ud_arq_input(struct ud_arq *arq, const struct sl_ud_header *h, const uint8_t
 	return 0;
 }
 
-/* --- timers --- */
-
 static uint64_t rto_backoff_ns(const struct ud_arq *arq)
 {
 	return sl_min_ns(arq->rto_ns << arq->backoff, UD_RTO_MAX_NS);
 }
 
-/* Returns when the oldest datagram under way was sent. */
 static uint64_t oldest_sent_ns(const struct ud_arq *arq)
 {
 	uint64_t bits = unacked_of(arq) & ~(arq->sacked | arq->lost), oldest = UINT64_MAX;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts virtual connections. Clients ask for the wireup QP by SIDR and send it connection
- * requests (CREQ). Each costs a MAC and some memory, but no device object, so the thread that owns
- * the connections handles them, BATCH_MAX at a time.
- *
- * ud_accept, ud_poll_nonblock -> drain_creqs -> poll_creqs -> handle_creq -> grant_conn;
- * poll_unconfirmed; answer_sidr -> open_sidr.
+ * Accepts virtual connections. Each request costs a MAC and some memory, but no device object, so
+ * the owner's thread handles them.
  */
 #include "rpc/rdma/ud/ud_accept.h"
 
@@ -19,27 +15,27 @@
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
-	BATCH_MAX = 16, /* requests per poll */
-	BATCHES = 4,    /* polls per call */
+	BATCH_MAX = 16,
+	BATCHES = 4,
 	RX_BUFS = 256,
 	TX_BUFS = 64,
 	UNCONFIRMED_MAX = 64,
 	UNCONFIRMED_PER_HOST = UNCONFIRMED_MAX / 4, /* leaves room for other hosts */
-	RELISTEN_MIN_MS = 10, /* interval of retries after the device has gone */
+	RELISTEN_MIN_MS = 10,
 	RELISTEN_MAX_MS = 1000,
-	PORT_WATCH_FIRST_MS = 20, /* delay after a connection, whose first request comes first */
-	PORT_WATCH_MS = 1000,     /* delay after the start */
+	PORT_WATCH_FIRST_MS = 20, /* delay after a connection */
+	PORT_WATCH_MS = 1000,
 };
 
 _Static_assert((int)SL_UD_SENDER_ID_LEN == (int)AUTH_SENDER_ID_LEN, "sender ids are of one kind");
 
 struct ud_listener {
-	struct sl_rpc_listener base; /* fd: epoll over SIDR, wireup QP and interface */
+	struct sl_rpc_listener base; /* fd: epoll */
 	struct sockaddr_storage sa;
-	struct sidr_service *sidr; /* NULL: the address is not there; opened again at retry_ns */
+	struct sidr_service *sidr; /* NULL: opened again at retry_ns */
 	uint64_t retry_ns;
 	unsigned retry_ms;
-	struct rdma_local local; /* where wireup_qp and iface are */
+	struct rdma_local local; /* of wireup_qp and iface */
 	struct ud_qp *wireup_qp; /* NULL, like iface: the device has gone */
 	struct ud_iface *iface;
 	uint64_t port_watch_ns; /* when to start watching the port; UINT64_MAX: watched */
@@ -130,10 +126,7 @@ static void drop_repeated(struct ud_listener *l, const struct sl_ud_creq *h)
 	}
 }
 
-/*
- * Returns true if nothing wakes the owner when a connection confirms: neither the listener nor
- * another connection watches the interface.
- */
+/* Returns true if nothing wakes the owner when a connection confirms. */
 static bool is_iface_unwatched(const struct ud_listener *l)
 {
 	return !l->iface_watched && !l->iface->group.watched;
@@ -188,7 +181,6 @@ static bool grant_conn(struct ud_listener *l, const struct sl_ud_creq *h, struct
 	return c != NULL;
 }
 
-/* Returns true if the client's connection with that number exists and has not ended. */
 static bool has_conn(const struct ud_listener *l, const struct sl_ud_creq *h)
 {
 	const struct ud_conn *c = ud_iface_find_peer(l->iface, h->epoch, h->id);
@@ -234,7 +226,6 @@ static void handle_creq(struct ud_listener *l, const struct ud_packet *p,
 	ah_cache_put(n);
 }
 
-/* Handles up to `max` requests. Returns how many. */
 static unsigned poll_creqs(struct ud_listener *l, unsigned max)
 {
 	SL_UNINIT struct ud_packet packets[BATCH_MAX];
@@ -267,7 +258,6 @@ static void drain_creqs(struct ud_listener *l)
 	l->more |= batches == BATCHES;
 }
 
-/* Polls the interface, which no connection's owner does yet. */
 static void poll_unconfirmed(struct ud_listener *l)
 {
 	struct sl_poll_group *group = &l->iface->group;
@@ -297,8 +287,6 @@ static struct sl_transport *take_confirmed(struct ud_listener *l)
 	return NULL;
 }
 
-/* --- address --- */
-
 static void close_local(struct ud_listener *l)
 {
 	struct ud_conn *c;
@@ -322,7 +310,7 @@ static void fail_local(struct ud_listener *l)
 	close_local(l);
 }
 
-/* Opens wireup QP and interface. Returns 0, or -errno and leaves nothing open. */
+/* Returns 0, or -errno and leaves nothing open. */
 static int open_local(struct ud_listener *l)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -353,10 +341,7 @@ static void close_sidr(struct ud_listener *l)
 	l->sidr = NULL;
 }
 
-/*
- * Listens where the address is now. Connections survive if that is where it was. Returns 0 or
- * -errno.
- */
+/* Listens where the address is now. Returns 0 or -errno. */
 static int open_sidr(struct ud_listener *l)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -394,8 +379,6 @@ static void answer_sidr(struct ud_listener *l, uint64_t now_ns)
 	retry_sidr(l, now_ns);
 }
 
-/* --- accept --- */
-
 static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct ud_listener *l = (struct ud_listener *)base;
@@ -409,7 +392,7 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 		retry_sidr(l, now_ns);
 	if (!l->iface)
 		return NULL;
-	/* Watching a port may start a thread; that must not delay the start of this process. */
+	/* Watching a port may start a thread. */
 	if (now_ns >= l->port_watch_ns)
 		l->port_watch_ns = ud_iface_watch_port(l->iface) == 0
 					   ? UINT64_MAX

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transport over an ARQ stream, similar to the one over TCP (rpc/tcpsock/sock.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@ static struct ud_conn *conn_of(struct sl_transport *t)
 	return (struct ud_conn *)t;
 }
 
-/* Lists the connection for timers. */
 static void mark_busy(struct ud_conn *c)
 {
 	if (c->iface && sl_list_empty(&c->busy))
@@ -37,9 +35,6 @@ static void fail_conn(struct ud_conn *c, int error)
 	mark_ready(c);
 }
 
-/* --- output --- */
-
-/* Returns false if no buffer is free. */
 static bool send_datagram(struct ud_conn *c, const struct ud_arq_out *out)
 {
 	uint8_t *to = rdma_device->tx_buf(c->iface->qp);
@@ -162,8 +157,6 @@ static bool conn_delivered(const struct sl_transport *t)
 	return c->error || ud_arq_idle(&c->arq);
 }
 
-/* --- input --- */
-
 static void note_silence(struct ud_conn *c)
 {
 	bool owes = c->arq.una != c->arq.sent && !c->base.port_down;
@@ -230,7 +223,6 @@ void ud_conn_fail(struct ud_conn *c)
 	fail_conn(c, -ENOTCONN);
 }
 
-/* Moves data to rx; freed window may be what the peer waits for. */
 static void deliver_rx(struct ud_conn *c)
 {
 	uint64_t before = c->arq.base;
@@ -310,8 +302,6 @@ static void conn_release(struct sl_transport *t, const struct sl_message *m)
 		deliver_rx(c);
 }
 
-/* --- events --- */
-
 static bool conn_arm(struct sl_transport *t, bool want_room)
 {
 	const struct ud_conn *c = conn_of(t);
@@ -329,8 +319,6 @@ static int conn_check(struct sl_transport *t)
 {
 	return conn_error(conn_of(t));
 }
-
-/* --- life cycle --- */
 
 static int conn_attach(struct sl_transport *t, const void *owner)
 {

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connects virtual connections. A host's wireup QP is asked for once by SIDR and cached. Then a
- * connection takes one request (CREQ) and its reply (CREP). A host that does not answer is asked
- * for again.
- *
- * sl_ud_dial -> resolve_and_exchange -> query_sidr, exchange_creq.
- */
+/* Connects virtual connections. A host's wireup QP is asked for once by SIDR and cached. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -38,8 +32,8 @@ _Static_assert(sizeof(struct ud_dest) ==
 struct ud_host_entry {
 	struct ud_dest dest;
 	struct sidr_result host;
-	struct sl_list used;        /* LRU list */
-	struct ud_host_entry *next; /* in the same bucket */
+	struct sl_list used; /* LRU list */
+	struct ud_host_entry *next;
 };
 
 struct ud_connect_call {
@@ -55,11 +49,9 @@ struct ud_connect_call {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ud_host_entry *hosts[HOSTS_MAX]; /* hash table */
+static struct ud_host_entry *hosts[HOSTS_MAX];
 static struct sl_list used = {&used, &used};
 static unsigned host_cnt;
-
-/* --- cache of hosts --- */
 
 /* Hashes the address only, which is faster; hosts have few paths. */
 static struct ud_host_entry **bucket_of(const struct ud_dest *w)
@@ -92,7 +84,6 @@ static bool lookup_host(struct ud_connect_call *d)
 	return k != NULL;
 }
 
-/* Returns a new entry, or the one used least recently. */
 static struct ud_host_entry *alloc_host_entry(void)
 {
 	struct ud_host_entry *k, **at;
@@ -141,8 +132,6 @@ static int query_sidr(struct ud_connect_call *d)
 		store_host(d);
 	return rc;
 }
-
-/* --- request and reply --- */
 
 static _Thread_local struct ud_nonce next_nonce; /* one per dialing thread */
 
@@ -231,8 +220,6 @@ static int resolve_and_exchange(struct ud_connect_call *d)
 	rc = query_sidr(d);
 	return rc ? rc : exchange_creq(d, 0);
 }
-
-/* --- the connection --- */
 
 static int create_conn(struct ud_connect_call *d, struct ud_conn **c)
 {

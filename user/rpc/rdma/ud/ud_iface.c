@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ud_iface_get, ud_iface_prepare -> create_iface -> ud_iface_new; iface_poll -> receive_datagram,
- * tick_conns.
- */
 #include "rpc/rdma/ud/ud_iface.h"
 
 #include <errno.h>
@@ -58,8 +54,6 @@ void ud_id_put(uint32_t id)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- lookup --- */
-
 struct ud_conn *ud_iface_find_conn(const struct ud_iface *iface, uint32_t id)
 {
 	struct ud_conn **chunk = iface->conn_chunks[id % UD_CONNS / UD_CHUNK_CONNS];
@@ -108,8 +102,6 @@ void ud_iface_remove_conn(struct ud_iface *iface, struct ud_conn *c)
 	*at = c->next_peer;
 	iface->conn_chunks[c->id % UD_CONNS / UD_CHUNK_CONNS][c->id % UD_CHUNK_CONNS] = NULL;
 }
-
-/* --- input --- */
 
 static void receive_datagram(struct ud_iface *iface, const struct ud_packet *p, uint64_t now_ns)
 {
@@ -217,8 +209,6 @@ static const struct sl_poll_group_ops iface_ops = {
 	.arm = iface_arm,
 	.handle_event = iface_check,
 };
-
-/* --- life cycle --- */
 
 static void iface_free(struct ud_iface *iface)
 {

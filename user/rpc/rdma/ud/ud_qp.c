@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growth: poll, tx_buf -> request_growth; service thread: grow_qp; poll -> post_more. */
 #include "rpc/rdma/ud/ud_qp.h"
 
 #include <errno.h>
@@ -15,15 +14,14 @@
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
-	GRH = 40,        /* precedes each received datagram */
-	CHAIN = 32,      /* datagrams per doorbell */
+	GRH = 40, /* precedes each received datagram */
+	CHAIN = 32,
 	FIRST_SHARE = 8, /* fraction of the buffers allocated at first, at least UD_POLL_MAX */
-	RETRY_MS = 1000, /* pause after an allocation failed */
+	RETRY_MS = 1000,
 };
 
-/* State of the second part of the buffers. */
 enum ud_qp_growth {
-	GROWTH_NONE,     /* not allocated */
+	GROWTH_NONE,
 	GROWTH_WANTED,   /* requested from the service thread */
 	GROWTH_MADE,     /* allocated, not used yet */
 	GROWTH_POSTING,  /* send buffers are used; each poll posts some receive buffers */
@@ -49,12 +47,12 @@ struct ud_qp_impl {
 	uint64_t retry_ns; /* earliest next request after a failure; 0: none */
 	pid_t pid;         /* process of owner and service thread */
 	struct sl_list node;
-	uint32_t rx_cnt, tx_cnt; /* buffers in use */
-	uint32_t rx_max, tx_max; /* limits */
+	uint32_t rx_cnt, tx_cnt;
+	uint32_t rx_max, tx_max;
 	uint32_t head, posted, done;
 	uint8_t port;
 	bool armed;
-	bool broken; /* the queue pair must be reset */
+	bool broken;
 	struct ibv_send_wr chain[CHAIN];
 	struct ibv_sge sges[CHAIN];
 	uint32_t tx_slots[]; /* send buffer of a datagram, by number: [done .. done + tx_cnt) */
@@ -71,8 +69,6 @@ static struct ud_qp_impl *impl_of(struct ud_qp *base)
 	return (struct ud_qp_impl *)base;
 }
 
-/* --- buffers --- */
-
 struct ud_qp_buf {
 	uint8_t *at;
 	uint32_t lkey;
@@ -86,7 +82,6 @@ static struct ud_qp_buf rx_slot(const struct ud_qp_impl *p, uint32_t slot)
 				  in->mr->lkey};
 }
 
-/* Returns the send buffer of that datagram. */
 static struct ud_qp_buf tx_slot(const struct ud_qp_impl *p, uint32_t number)
 {
 	uint32_t slot = p->tx_slots[number & (p->tx_max - 1)];
@@ -97,7 +92,6 @@ static struct ud_qp_buf tx_slot(const struct ud_qp_impl *p, uint32_t number)
 				  in->mr->lkey};
 }
 
-/* Frees the send buffers of the oldest datagrams. */
 static void complete_sends(struct ud_qp_impl *p, uint32_t cnt)
 {
 	for (uint32_t mask = p->tx_max - 1; cnt; cnt--, p->done++)
@@ -146,8 +140,6 @@ static int post_all(struct ud_qp_impl *p)
 		rc = post_batch(p, at);
 	return rc;
 }
-
-/* --- growth --- */
 
 static int alloc_bufs(const struct ud_qp_impl *p, struct ud_qp_bufs *bufs)
 {
@@ -241,7 +233,6 @@ static int post_more(struct ud_qp_impl *p)
 	return rc;
 }
 
-/* Grows when one poll has found half of the posted buffers used. */
 static int check_growth(struct ud_qp_impl *p, unsigned found)
 {
 	if (p->growth == GROWTH_MADE || p->growth == GROWTH_POSTING)
@@ -250,8 +241,6 @@ static int check_growth(struct ud_qp_impl *p, unsigned found)
 		request_growth(p);
 	return 0;
 }
-
-/* --- queue pair --- */
 
 static int to_rts(struct ibv_qp *qp, uint8_t port)
 {
@@ -390,10 +379,7 @@ static void reap_sends(struct ud_qp_impl *p)
 		p->broken |= wc[i].status != IBV_WC_SUCCESS;
 }
 
-/*
- * Resets a queue pair in error, e.g. after a send when the interface had just gone down. Its
- * datagrams are lost; its number stays.
- */
+/* Resets a queue pair in error. Its datagrams are lost; its number stays. */
 static int reset_qp(struct ud_qp_impl *p)
 {
 	SL_UNINIT struct ibv_wc wc[UD_POLL_MAX];
