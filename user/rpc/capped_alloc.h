@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocator of one owner with a limit. Size classes are powers of two. Freed blocks are kept, so
- * that a steady flow allocates nothing. Not thread-safe. Blocks are aligned to 16 bytes.
- *
- * At most SL_CAPPED_KEEP bytes of large blocks are kept, and no block over SL_CAPPED_LARGE. SL_DEBUG
- * takes each block from the system, so that ASan knows its bounds.
+ * Allocator with a limit; not thread-safe. Size classes are powers of two, aligned to 16 bytes.
+ * Freed blocks are kept: at most SL_CAPPED_KEEP bytes of large blocks, none over SL_CAPPED_LARGE.
+ * SL_DEBUG takes each block from the system, for ASan.
  */
 #ifndef SL_RPC_CAPPED_ALLOC_H
 #define SL_RPC_CAPPED_ALLOC_H
@@ -14,10 +12,9 @@
 #include "base/check.h"
 #include "base/cpu.h"
 
-#define SL_CAPPED_CARVED                                                                           \
-	((size_t)16 << 10) /* blocks up to this size are cut from chunks, and kept */
-#define SL_CAPPED_LARGE ((size_t)4 << 20)
-#define SL_CAPPED_KEEP  ((size_t)64 << 20)
+#define SL_CAPPED_CARVED ((size_t)16 << 10) /* cut from chunks, and kept */
+#define SL_CAPPED_LARGE  ((size_t)4 << 20)
+#define SL_CAPPED_KEEP   ((size_t)64 << 20)
 
 enum { SL_CAPPED_CLASSES = 23, SL_CAPPED_CLASS_MIN = 6, SL_CAPPED_SYSTEM = 0xff };
 
@@ -25,29 +22,28 @@ enum { SL_CAPPED_CLASSES = 23, SL_CAPPED_CLASS_MIN = 6, SL_CAPPED_SYSTEM = 0xff 
 struct sl_capped_block {
 	union {
 		struct sl_capped_block *next; /* while unused */
-		size_t len;                   /* while in use: bytes that count against the limit */
+		size_t len;                   /* in use: bytes that count against the limit */
 	};
-	uint64_t class; /* SL_CAPPED_SYSTEM: goes back to the system when freed */
+	uint64_t class;
 };
 _Static_assert(sizeof(struct sl_capped_block) == 16, "keeps blocks aligned");
 
 struct sl_capped_chunk;
 
 struct sl_capped_alloc {
-	size_t used, limit; /* bytes handed out, headers and rounding included */
-	size_t kept;        /* bytes of unused large blocks */
+	size_t used, limit; /* bytes, headers and rounding included */
+	size_t kept;
 	struct sl_capped_block *unused[SL_CAPPED_CLASSES];
 	struct sl_capped_chunk *chunks;
 	uint8_t *bump;
 	size_t bump_left;
 };
 
-/* Initialises an allocator that hands out at most `limit` bytes. */
 void sl_capped_init(struct sl_capped_alloc *m, size_t limit);
 /* Frees what is kept. Blocks from chunks become invalid, even if still in use. */
 void sl_capped_fini(struct sl_capped_alloc *m);
 
-/* Returns the size class of so many bytes, header included. */
+/* Returns the class for len bytes, header included. */
 static inline unsigned sl_capped_class_(size_t len)
 {
 	unsigned class = 64 - (unsigned)__builtin_clzll(len - 1);
@@ -59,7 +55,7 @@ static inline unsigned sl_capped_class_(size_t len)
 void *sl_capped_malloc_slow(struct sl_capped_alloc *m, size_t len);
 void sl_capped_free_slow(struct sl_capped_alloc *m, struct sl_capped_block *b);
 
-/* Returns a block of at least `len` bytes, or NULL beyond the limit or the system's memory. */
+/* Returns a block, or NULL (limit, or out of memory). */
 static inline void *sl_capped_malloc(struct sl_capped_alloc *m, size_t len)
 {
 	struct sl_capped_block *b;

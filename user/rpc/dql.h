@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 struct sl_dql {
-	uint32_t limit;                /* the limit */
-	uint32_t min_limit, max_limit; /* bounds of the limit */
-	uint32_t lowest_slack;         /* lowest number of bytes left lately */
+	uint32_t limit;
+	uint32_t min_limit, max_limit;
+	uint32_t lowest_slack;
 	uint32_t samples;
 };
 

@@ -5,10 +5,9 @@
  *   out: sl_link_send -> send queue (classes, slices) -> transport.post
  *   in:  transport.poll -> checks -> readers (one per message under way) -> ops->part
  *
- * Control messages precede the queue. After an error (sl_link_poll() < 0) the link stops: take the
- * rest with sl_link_unsent(), then call sl_link_fini().
- *
- * Callbacks may call sl_link_send() and sl_link_cancel(), but not poll, flush or fini.
+ * After an error (sl_link_poll() < 0): take the rest with sl_link_unsent(), then call
+ * sl_link_fini(). Callbacks may call sl_link_send() and sl_link_cancel(), but not poll, flush or
+ * fini.
  */
 #ifndef SL_RPC_LINK_H
 #define SL_RPC_LINK_H
@@ -19,32 +18,32 @@
 #include "rpc/transport.h"
 
 enum { SL_LINK_POLL = 16 };
-/* A class is active for this time after its last message (start value). */
+/* A class is active for this time after its last message. */
 enum { SL_LINK_QUIET_NS = 100000000 };
 
 struct sl_link_ops {
 	sl_part_fn *part;
 	/* All parts were passed on; `h`: the first header. May be NULL. */
 	void (*message)(void *ctx, const struct sl_rpc_header *h);
-	/* The transport does not read the bytes any more; the owner has `s` back. */
+	/* The owner has `s` and its bytes back. */
 	void (*sent)(void *ctx, struct sl_send *s);
 	void (*cancel)(void *ctx, uint64_t id);
 	/* The peer accepts so many more bytes. */
 	void (*window)(void *ctx, uint64_t id, uint32_t bytes);
-	/* Moves up to max grants of credit to `to`, if windows_due was set. */
+	/* Moves up to max grants of credit to `to`. */
 	unsigned (*grants)(void *ctx, struct sl_rpc_window *to, unsigned max);
 	void (*goaway)(void *ctx, bool stays); /* stays: not ready for now */
 	void (*ready)(void *ctx);
 	/*
-	 * A migration has ended; the owner closes `t`: the former transport, or (moved_on false) the
-	 * next one.
+	 * A migration has ended; the owner closes `t`: the former transport, or (moved_on false)
+	 * the next.
 	 */
 	void (*retired)(void *ctx, struct sl_transport *t, bool moved_on);
 	/* Debug builds; may be NULL: a post reads these bytes. */
 	void (*reads)(void *ctx, const struct sl_span *spans, unsigned cnt);
 };
 
-/* State of this end for the peer. UNREADY: no new requests for now. ENDS: no more. */
+/* UNREADY: no new requests for now. ENDS: no more. */
 enum sl_away { SL_AWAY_NOT, SL_AWAY_UNREADY, SL_AWAY_ENDS };
 
 struct sl_link_stats {
@@ -52,9 +51,9 @@ struct sl_link_stats {
 	uint64_t stalls;
 };
 
-/* State of a migration, which tells what `second` is. */
+/* Tells what `second` is. */
 enum sl_link_move {
-	SL_MOVE_NONE,    /* there is none */
+	SL_MOVE_NONE,
 	SL_MOVE_OFFERED, /* the next transport, not used yet */
 	SL_MOVE_HALF,    /* takes the input, `t` the output */
 	SL_MOVE_RETIRED, /* the former transport, until its end */
@@ -63,11 +62,11 @@ enum sl_link_move {
 /* See keepalive.c. */
 struct sl_keepalive {
 	uint64_t silence_ns,
-		/* set by the owner: silence before a PING, time between two */
+		/* set by the owner: before a PING, between two */
 		interval_ns;
-	uint64_t next_ns;   /* next check */
-	uint64_t pinged_ns; /* when the last PING was due */
-	uint32_t pings;     /* PINGs since the peer was heard */
+	uint64_t next_ns;
+	uint64_t pinged_ns;
+	uint32_t pings; /* since the peer was heard */
 };
 
 /* Ids for one CANCEL message. */
@@ -76,29 +75,29 @@ struct sl_link_cancels;
 struct sl_link {
 	struct sl_transport *t, *second; /* output goes to t */
 	enum sl_link_move move;
-	bool probed_ok;                   /* OFFERED: the peer was heard on the next transport */
-	bool move_due;                    /* MIGRATE must be sent on t */
-	uint64_t move_until_ns;           /* deadline of the current step */
-	struct sl_list retired_in_flight; /* sends that the former transport still reads */
+	bool probed_ok; /* OFFERED: the peer was heard on the next transport */
+	bool move_due;
+	uint64_t move_until_ns;           /* current step's deadline */
+	struct sl_list retired_in_flight; /* read by the former transport */
 	const struct sl_link_ops *ops;
 	void *ctx;
 	struct sl_capped_alloc *mem;
 	struct sl_reassembly_scratch *scratch;
 	struct sl_tx_ports *tx_ports;
-	/* REQUEST or RESPONSE: what this end receives */
+	/* REQUEST or RESPONSE */
 	enum sl_rpc_type takes;
 	int error;
 	struct sl_sendq q;
-	/* posted sends, which a transport without `copies` still reads */
+	/* posted sends without `copies` */
 	struct sl_list in_flight;
-	uint64_t next_id;    /* number of the last message */
+	uint64_t next_id;
 	uint64_t generation; /* high 16 bits of our ids: boot epoch */
 	uint64_t peer_generation;
 	bool pong_due, ping_due;
-	/* the peer learns of the connection by its first message: send a PING, if nothing else */
+	/* the peer learns of the connection by its first message */
 	bool unheard;
 	uint8_t away, said_away; /* enum sl_away; GOAWAY or READY is due where they differ */
-	bool windows_due;        /* the owner may have more than `windows` */
+	bool windows_due;
 	uint64_t pong_id, ping_id;
 	struct sl_link_cancels *cancels, *last_cancels;
 	uint32_t window_cnt;
@@ -106,14 +105,14 @@ struct sl_link {
 	uint64_t last_rx_ns;
 	struct sl_keepalive alive;
 	uint64_t now_ns;
-	bool cut;                   /* the pump stopped at its limit */
-	struct sl_tx_port_link out; /* share of the port's posted bytes */
+	bool cut; /* the pump stopped at its limit */
+	struct sl_tx_port_link out;
 	struct sl_link_stats stats;
-	uint32_t reassembling; /* readers within a message */
+	uint32_t reassembling;
 	struct sl_reassembler reassemblers[SL_RPC_MAX_INTERLEAVE];
 };
 
-/* Initialises the link, after the caller has set ops, ctx and so on. Owns `t` from now on. */
+/* Initialises the link, after the caller has set ops, ctx and so on. Owns `t`. */
 void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bool one_class);
 /* Frees partial messages and closes the transports. */
 void sl_link_fini(struct sl_link *l);
@@ -126,13 +125,12 @@ void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class,
 /* Removes a message of which nothing was posted. ops->sent returns `s`. */
 void sl_link_withdraw(struct sl_link *l, struct sl_send *s);
 /*
- * Cancels a request of this end. `s`: its message, unless ops->sent has returned it; may be NULL.
- * `s` is withdrawn if nothing of it was posted and all its requests are cancelled. Otherwise CANCEL
+ * Cancels a request. `s`: its message, unless ops->sent has returned it; may be NULL. `s` is
+ * withdrawn if nothing of it was posted and all its requests are cancelled. Otherwise CANCEL
  * follows it.
  */
 void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *s);
 
-/* Joins the posted bytes of the port of `t`. */
 static inline void sl_link_join(struct sl_link *l)
 {
 	const struct sl_transport *t = l->t;
@@ -142,35 +140,31 @@ static inline void sl_link_join(struct sl_link *l)
 			t->port && far < ring ? far : ring);
 }
 
-/* Returns the number of messages, or -errno: the link is broken. */
+/* Returns the number of messages, or -errno (broken link). */
 int sl_link_poll(struct sl_link *l, uint64_t now_ns);
 /* Posts what may go, with one doorbell. */
 void sl_link_flush(struct sl_link *l, uint64_t now_ns);
-/*
- * Sends PINGs to a silent peer. Sets `error` after three unanswered ones and at least dead_after_ns.
- */
+/* PINGs a silent peer. Sets `error` after three unanswered PINGs and dead_after_ns. */
 void sl_link_keep_alive(struct sl_link *l, uint64_t dead_after_ns, uint64_t now_ns);
 /* Event mode. Returns false if something is to be done now. */
 bool sl_link_arm(struct sl_link *l);
-/* Ends the event mode. */
 static inline void sl_link_disarm(struct sl_link *l)
 {
 	l->t->ops->disarm(l->t);
 	if (l->second)
 		l->second->ops->disarm(l->second);
 }
-/* Asks the kernel about the peer. */
+/* Returns the deadline of a migration's step. */
 static inline uint64_t sl_link_next_ns(const struct sl_link *l)
 {
 	return l->move ? l->move_until_ns : UINT64_MAX;
 }
-/* Asks the kernel about the peer: after an event, or from time to time. */
+/* Asks the kernel about the peer. */
 void sl_link_check(struct sl_link *l);
 
 /*
- * Migrates the link, with all that is under way, to `t`. A gateway begins; a backend waits for it.
- * ops->retired follows. Returns 0 and owns `t`, -EPROTO (another peer), -EBUSY, or the error of
- * post().
+ * Migrates the link to `t`. A gateway begins; a backend waits for it. ops->retired follows. Returns
+ * 0 and owns `t`, -EPROTO (another peer), -EBUSY, or the error of post().
  */
 int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns);
 
@@ -182,7 +176,7 @@ static inline bool sl_link_has_work(const struct sl_link *l)
 	       l->pong_due || l->ping_due || l->unheard || l->away != l->said_away;
 }
 
-/* Removes and returns the next queued or posted send, after an error; NULL: none. */
+/* Removes and returns the next send, after an error; NULL: none. */
 struct sl_send *sl_link_unsent(struct sl_link *l);
 
 /* Returns true if everything has left. */

@@ -25,20 +25,19 @@ int sl_migrate_handle(struct sl_link *l);
 /* Returns true if MIGRATE is due and nothing delays it. */
 bool sl_migrate_may_send(const struct sl_link *l);
 /*
- * Returns true while MIGRATE waits for the ends of begun messages. Lent bytes are read until their
- * last fragment is posted, which must use the same transport.
+ * Returns true while MIGRATE waits for the ends of begun messages. Lent bytes must leave on the
+ * same transport.
  */
 static inline bool sl_migrate_awaits_ends(const struct sl_link *l)
 {
 	return l->move_due && !l->t->copies;
 }
-/* Switches the output to the other transport, after MIGRATE was posted. */
+/* Switches the output, after MIGRATE was posted. */
 void sl_migrate_sent(struct sl_link *l);
 
 /* Like sl_link_arm(), for a link that migrates. */
 bool sl_migrate_arm(struct sl_link *l, bool wants_room);
 
-/* Returns the transport for input. */
 static inline struct sl_transport *sl_migrate_incoming(const struct sl_link *l)
 {
 	return l->move == SL_MOVE_HALF ? l->second : l->t;

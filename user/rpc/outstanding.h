@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outstanding requests and their batches, in two tables of fixed size for all channels of a worker.
+ * Outstanding requests and their batches, in two tables of fixed size per worker.
  *
- * An id is the generation of a table entry (16 bits) and its index. The generation changes on
- * release, and entries are reused in order of release. A late or forged id finds nothing, or
- * nothing of another channel.
+ * An id is a table entry's generation (16 bits) and index. The generation changes on release, and
+ * entries are reused in order of release. A late or forged id finds nothing of another channel.
  */
 #ifndef SL_RPC_OUTSTANDING_H
 #define SL_RPC_OUTSTANDING_H
@@ -15,7 +14,6 @@
 #include "base/wheel.h"
 #include "sluice/rpc_wire.h"
 
-/* The index in an id; the rest is the generation. */
 #define SL_OUTSTANDING_INDEX ((UINT64_C(1) << 48) - 1)
 
 struct sl_send;
@@ -25,10 +23,10 @@ struct sl_pending_batch {
 	struct sl_rpc_channel *channel;
 	uint64_t number;
 	uint64_t sent_ns;
-	uint32_t cnt, left;                      /* requests: in it, not ended */
+	uint32_t cnt, left;
 	uint32_t answered, together, service_us; /* see struct sl_rpc_batch_end */
-	struct sl_send *sends[SL_CLASS_CNT];     /* until the transport is done with them */
-	uint32_t unsent;                         /* number of those */
+	struct sl_send *sends[SL_CLASS_CNT];     /* until `sent` */
+	uint32_t unsent;
 	bool told_sent;
 	bool stream;
 };
@@ -37,24 +35,24 @@ struct sl_pending {
 	struct sl_list node;            /* in its channel's list, or unused */
 	struct sl_timer timer;          /* budget and grace */
 	struct sl_rpc_channel *channel; /* NULL: unused */
-	/* NULL once the batch does not need this request's result */
+	/* NULL once the batch does not need the result */
 	struct sl_pending_batch *batch;
-	struct sl_list window; /* in the channel's `windows`, or unlinked */
-	struct sl_list parts;  /* parts of a stream that have not left */
-	uint32_t due;          /* credit to be granted */
-	uint32_t credit;       /* bytes that the peer may still send, `due` included */
-	uint32_t rest;         /* bytes to come of the reply's current message */
-	uint8_t flags;         /* of that message */
-	bool stream, open;     /* the request is a stream, and not complete */
-	bool expects;          /* a GO_ON may come */
-	bool wide;             /* a stream with the window of other replies */
-	bool begun;            /* the first entry of the reply has arrived */
-	uint8_t interims;      /* interim replies so far */
+	struct sl_list window; /* channel's `windows` */
+	struct sl_list parts;  /* unsent parts */
+	uint32_t due;
+	uint32_t credit; /* of the peer, `due` included */
+	uint32_t rest;   /* of the current message */
+	uint8_t flags;
+	bool stream, open;
+	bool expects; /* a GO_ON may come */
+	bool wide;    /* a stream with a full window */
+	bool begun;   /* the reply has begun */
+	uint8_t interims;
 	uint8_t class;
-	uint32_t part_credit; /* what we may still send in parts */
-	uint32_t given;       /* reply credit that a stream was granted, until it is wide */
+	uint32_t part_credit; /* ours */
+	uint32_t given;       /* granted, until it is wide */
 	void *cookie;
-	const struct sl_rpc_header *from; /* header of the message that the reply is arriving in */
+	const struct sl_rpc_header *from; /* of the arriving message */
 	uint16_t generation;
 };
 
@@ -66,9 +64,8 @@ struct sl_outstanding {
 	uint32_t wide_cnt; /* at most SL_RPC_WIDE_MAX */
 };
 
-/* Allocates both tables. Returns 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int sl_outstanding_init(struct sl_outstanding *o, uint32_t cap);
-/* Frees both tables. */
 void sl_outstanding_fini(struct sl_outstanding *o);
 
 /* Returns an entry, to be put on a list by the caller; NULL: all are used. */
@@ -80,7 +77,7 @@ static inline struct sl_pending *sl_outstanding_get(struct sl_outstanding *o)
 	return node ? sl_container_of(node, struct sl_pending, node) : NULL;
 }
 
-/* Releases an entry, which invalidates its id. */
+/* Invalidates the entry's id. */
 static inline void sl_outstanding_put(struct sl_outstanding *o, struct sl_pending *p)
 {
 	sl_list_del(&p->node);
@@ -96,7 +93,6 @@ static inline void sl_outstanding_put(struct sl_outstanding *o, struct sl_pendin
 	sl_list_add_tail(&o->unused_requests, &p->node);
 }
 
-/* The same for a batch. */
 static inline struct sl_pending_batch *sl_outstanding_batch_get(struct sl_outstanding *o)
 {
 	struct sl_list *node = sl_list_pop_head(&o->unused_batches);
@@ -104,7 +100,6 @@ static inline struct sl_pending_batch *sl_outstanding_batch_get(struct sl_outsta
 	return node ? sl_container_of(node, struct sl_pending_batch, node) : NULL;
 }
 
-/* Releases a batch. */
 static inline void sl_outstanding_batch_put(struct sl_outstanding *o, struct sl_pending_batch *b)
 {
 	sl_list_del(&b->node);
@@ -112,7 +107,6 @@ static inline void sl_outstanding_batch_put(struct sl_outstanding *o, struct sl_
 	sl_list_add_head(&o->unused_batches, &b->node);
 }
 
-/* Returns the id of a request. */
 static inline uint64_t sl_outstanding_id(const struct sl_outstanding *o, const struct sl_pending *p)
 {
 	return (uint64_t)p->generation << 48 | (uint64_t)(p - o->requests);

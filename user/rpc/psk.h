@@ -19,16 +19,15 @@ struct sl_psk {
 	SHA256_CTX inner, outer; /* state after the first block of each hash of an HMAC */
 };
 
-/* A changed file is noticed after this time at the latest. */
+/* Latest time for noticing a changed file. */
 enum { SL_PSK_CHECK_MS = 100 };
 /*
- * Reads the key; an unchanged file that is not new comes from a cache. Returns 0, or -1 and a line
- * in err. Any thread.
+ * Reads the key; an unchanged file comes from a cache. Returns 0, or -1 and a line in err. Any
+ * thread.
  */
 int sl_psk_read(struct sl_psk *s, const char *path, struct sl_err *err);
 /* Returns the key of at most SL_KEY_MAX bytes. */
 struct sl_psk sl_psk_of(const void *bytes, size_t len);
-/* Overwrites the key. */
 void sl_psk_wipe(struct sl_psk *s);
 
 enum { SL_PSK_MAC_LEN = 32 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reassembly of REQUEST and RESPONSE messages: fragments in, parts of requests or replies out. Only
- * an entry table or metadata that a fragment cuts is buffered: a long message costs no more than a
- * short one.
+ * Reassembly of REQUEST and RESPONSE messages: fragments in, parts out. Only an entry table or
+ * metadata that a fragment cuts is buffered.
  *
  *   idle -> entries -> (metadata -> padding -> payload -> padding) for each entry -> idle
  *
@@ -16,10 +15,10 @@
 #include "rpc/capped_alloc.h"
 #include "sluice/rpc_wire.h"
 
-/* A part of one request or reply. Spans are valid during the call only. */
+/* Spans are valid during the call only. */
 struct sl_part {
 	const struct sl_rpc_entry *entry;   /* private copy; lengths checked */
-	const struct sl_rpc_header *header; /* header of the first fragment */
+	const struct sl_rpc_header *header; /* first fragment's */
 	bool first, last;
 	struct sl_span meta; /* with the first part; private copy */
 	struct sl_span body; /* memory that the peer can change */
@@ -40,15 +39,15 @@ struct sl_reassembler {
 	struct sl_rpc_header header;
 	enum sl_reassembly_phase phase;
 	uint32_t total, offset;
-	uint32_t index; /* current entry */
-	uint32_t have;  /* bytes of the phase's object so far */
-	bool first;     /* nothing of this entry was passed on yet */
+	uint32_t index;
+	uint32_t have;
+	bool first;
 	struct sl_rpc_entry *entries;
 	uint8_t *meta;
 	bool own_entries, own_meta; /* from mem; else in the scratch */
 };
 
-/* Buffers for what lies in one fragment; shared by all readers of a thread. */
+/* Buffers for one fragment; shared by a thread's readers. */
 struct sl_reassembly_scratch {
 	struct sl_rpc_entry entries[SL_RPC_MAX_BATCH];
 	uint8_t meta[SL_RPC_MAX_META];
@@ -59,13 +58,12 @@ int sl_reassembler_start(struct sl_reassembler *r, const struct sl_rpc_header *h
 			 struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch);
 
 /*
- * Takes the next fragment's body. Returns 0 (more to come) or 1 (complete, the reader is idle).
- * After -EPROTO or -ENOBUFS the channel is lost: call sl_reassembler_reset().
+ * Takes the next fragment's body. Returns 0 (more to come) or 1 (complete). After -EPROTO or
+ * -ENOBUFS call sl_reassembler_reset(): the channel is lost.
  */
 int sl_reassembler_feed(struct sl_reassembler *r, struct sl_span body, struct sl_capped_alloc *mem,
 			struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx);
 
-/* Frees what the reader holds; it becomes idle. */
 void sl_reassembler_reset(struct sl_reassembler *r, struct sl_capped_alloc *mem);
 
 #endif

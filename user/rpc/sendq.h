@@ -6,15 +6,12 @@
  *   latency, normal,   deficit round robin by bytes, 8 : 4 : 1; inside a class the earliest
  *   bulk               deadline first, then order of arrival, those without one last
  *
- * Insertion looks at the last SL_SENDQ_LOOK_BACK messages only: clients choose deadlines, and a
- * backend may take nothing.
+ * Insertion looks at the last SL_SENDQ_LOOK_BACK messages only: clients choose deadlines.
  *
- * Posted bytes cannot be overtaken. While a more urgent class is active, posted bytes are capped at
- * what the link moves in SL_SENDQ_CAP_NS. A slice is a quarter of that, but at least slice_min.
- * Otherwise a slice is SL_SENDQ_WHOLE, and a ring may be full.
- *
- * A slow or distant link, or an end that sleeps or computes, needs a higher cap, which dql.h
- * learns. The cap of a shared port stays below sl_sendq_far().
+ * Posted bytes cannot be overtaken. While a more urgent class is active, they are capped at what
+ * the link moves in SL_SENDQ_CAP_NS. A slice is a quarter of that, but at least slice_min.
+ * Otherwise a slice is SL_SENDQ_WHOLE, and a ring may be full. dql.h learns a higher cap for slow
+ * or distant links. The cap of a shared port stays below sl_sendq_far().
  *
  * one_class: one list in order of arrival, without slices or cap.
  */
@@ -34,62 +31,58 @@ enum {
 	SL_SENDQ_SLICE_MIN = 8 << 10,
 	SL_SENDQ_SLICE_UNIT = 4 << 10, /* slices are multiples: copies stay aligned */
 	SL_SENDQ_QUANTUM = 4 << 10,    /* times the weight */
-	SL_SENDQ_STARTED_MAX = 4,      /* messages of one class that are begun and not finished */
+	SL_SENDQ_STARTED_MAX = 4,      /* begun messages per class */
 	SL_SENDQ_LOOK_BACK = 64,
 	SL_SENDQ_CLASSES = SL_CLASS_CNT,
 };
 _Static_assert(SL_SENDQ_STARTED_MAX *SL_SENDQ_CLASSES <= SL_RPC_MAX_INTERLEAVE, "wire");
 
-/* One message, queued or being posted. link.c changes the spans while it posts a slice. */
+/* One message. link.c changes the spans while it posts a slice. */
 struct sl_send {
 	struct sl_list node;
-	struct sl_rpc_header header; /* header of the first fragment */
+	struct sl_rpc_header header; /* first fragment's */
 	uint64_t deadline_ns;        /* UINT64_MAX: none */
-	uint32_t total, offset;      /* bytes of body: all, posted */
+	uint32_t total, offset;      /* body bytes: all, posted */
 	uint32_t span_cnt, span;     /* spans before `span` are posted */
-	size_t span_skip;            /* bytes of that span that are posted */
+	size_t span_skip;            /* posted bytes of that span */
 	struct sl_span *spans;
-	uint64_t owner;      /* the user's */
-	uint64_t *cancelled; /* up to header.count ids; their CANCEL follows the message */
+	uint64_t owner;
+	uint64_t *cancelled; /* up to header.count ids */
 	uint32_t cancelled_cnt;
 };
 
 struct sl_sendq {
 	struct sl_list queue[SL_SENDQ_CLASSES];
-	struct sl_send *last_timed[SL_SENDQ_CLASSES]; /* the last message with a deadline */
-	struct sl_send *begun[SL_SENDQ_CLASSES][SL_SENDQ_STARTED_MAX]; /* in that order */
+	struct sl_send *last_timed[SL_SENDQ_CLASSES];
+	struct sl_send *begun[SL_SENDQ_CLASSES][SL_SENDQ_STARTED_MAX];
 	uint32_t started[SL_SENDQ_CLASSES];
 	uint32_t deficit[SL_SENDQ_CLASSES];
 	uint32_t turn;
-	bool granted; /* the class `turn` has had its quantum */
+	bool granted; /* `turn` has had its quantum */
 	bool one_class;
 	uint32_t cnt;
-	uint64_t bytes; /* not yet posted */
+	uint64_t bytes;
 };
 
-/* Room that the transport has. */
+/* The transport's room. */
 struct sl_send_room {
-	uint32_t window;    /* bytes of body in one message; 0: no slot */
-	uint32_t slot_body; /* bytes of body that fit a slot */
+	uint32_t window;    /* body bytes; 0: no slot */
+	uint32_t slot_body; /* body bytes */
 	uint32_t slice_max; /* the transport's bulk_max */
 	uint32_t slice_min; /* the transport's */
-	uint32_t posted;    /* posted bytes of all links that share the wire */
-	uint32_t own;       /* posted bytes of this link, which delay the latency class */
-	uint32_t limit;     /* learnt limit of posted bytes */
+	uint32_t posted;    /* of all links of the wire */
+	uint32_t own;       /* of this link */
+	uint32_t limit;     /* learnt, of posted bytes */
 	unsigned urgent;    /* most urgent active class; SL_CLASS_CNT: none */
-	bool begun_only;    /* no message may begin; begun ones are finished */
+	bool begun_only;
 	uint64_t rate_bps;
 };
 
 /* Returns the initial cap for a rate. */
 uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min);
-/*
- * Returns the highest limit for a port: two caps, or the bytes that keep it busy with peers
- * SL_SENDQ_FAR_NS away.
- */
+/* Returns the highest limit for a port: two caps, or bytes for a round trip of SL_SENDQ_FAR_NS. */
 uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min);
 
-/* Initialises an empty queue. */
 void sl_sendq_init(struct sl_sendq *q, bool one_class);
 /* Queues `s`, which stays the caller's. */
 void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class);
@@ -102,7 +95,7 @@ bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len);
 /* Removes a message of which nothing is posted. */
 void sl_sendq_remove(struct sl_sendq *q, struct sl_send *s);
 
-/* Removes and returns any message, for tear-down; NULL: empty. */
+/* Removes and returns any message; NULL: empty. */
 struct sl_send *sl_sendq_pop(struct sl_sendq *q);
 
 #endif

@@ -6,7 +6,7 @@
  * A burst polls the channels that are awake: used since the last tick, with something due, or,
  * without a poll group, with requests outstanding. The others rest: armed, woken by their poll
  * group or by the tick after their doorbell. A tick also visits some resting channels in turn, for
- * PINGs. The cost depends on the activity, not on the number of backends.
+ * PINGs.
  */
 #ifndef SL_RPC_SESSION_H
 #define SL_RPC_SESSION_H
@@ -17,24 +17,23 @@
 #include "rpc/rpc.h"
 
 enum {
-	SL_SESSION_CHECK_NS = 1000000,    /* how often the kernel is asked about each peer */
-	SL_SESSION_QUEUED_MAX = 1024,     /* batches waiting in one channel */
-	SL_SESSION_STREAMS_MAX = 1 << 16, /* parts of streams; each is a message of its own */
-	/* a class of a channel may use 1/8 of the memory that is free for parts */
+	SL_SESSION_CHECK_NS = 1000000,    /* between checks of a peer */
+	SL_SESSION_QUEUED_MAX = 1024,     /* per channel */
+	SL_SESSION_STREAMS_MAX = 1 << 16, /* parts of streams */
+	/* a class of a channel may use 1/8 of the free memory */
 	SL_SESSION_PARTS_OF_FREE = 8,
-	SL_SESSION_TIMERS_MAX = 256, /* time-outs per poll */
+	SL_SESSION_TIMERS_MAX = 256, /* per poll */
 };
 
-/* Owner of a send that belongs to no batch and has its own bytes. */
+/* Owner of a send without a batch, with its own bytes. */
 #define SL_SEND_PART UINT64_MAX
 
-/* A queued part of a stream. */
 struct sl_stream_part {
 	struct sl_send send;
 	struct sl_list of_request; /* in the request's `parts` */
 };
 
-/* Figures of the transport at the last tick, for other threads: it may be gone. */
+/* The transport's figures at the last tick, for other threads. */
 struct sl_channel_copy {
 	uint64_t silent_ns, doorbells, retransmitted, duplicates, bad_mac;
 	uint32_t slots, slots_free;
@@ -48,21 +47,21 @@ struct sl_rpc_channel {
 	char name[64];
 	void *app_data;
 	enum sl_rpc_state state;
-	bool port_down;      /* the port is down, as last reported to the owner */
-	bool leaving;        /* the owner drains it */
-	bool ends;           /* the peer drains it for good */
-	uint64_t drained_ns; /* draining with nothing outstanding since; 0: no */
+	bool port_down; /* as last reported */
+	bool leaving;
+	bool ends;
+	uint64_t drained_ns; /* nothing outstanding since; 0: no */
 	struct sl_link link; /* valid unless DOWN */
 	struct sl_list requests, batches;
-	struct sl_list windows; /* requests with credit to be granted to the peer */
-	struct sl_list ended;   /* batches whose `sent` or batch_done must be called */
+	struct sl_list windows; /* requests with credit to grant */
+	struct sl_list ended;   /* `sent` or batch_done is due */
 	uint32_t outstanding;
-	uint32_t part_bytes[SL_CLASS_CNT]; /* bytes of queued parts */
+	uint32_t part_bytes[SL_CLASS_CNT];
 	uint64_t next_batch;
 	struct sl_channel_copy seen;
-	uint64_t asked_ns;         /* when the peer last had something to compute */
+	uint64_t asked_ns;         /* when the peer last had to compute */
 	struct sl_rpc_stats stats; /* without what link and transport count */
-	struct sl_link_stats past; /* of former links */
+	struct sl_link_stats past;
 	uint64_t past_doorbells;
 };
 
@@ -73,14 +72,14 @@ struct sl_rpc {
 	void *app;
 	struct sl_list channels, awake;
 	unsigned channel_cnt;
-	bool armed; /* about to sleep: channels that are awake are armed, too */
+	bool armed; /* about to sleep: awake channels are armed, too */
 	uint64_t next_ping_ns;
-	unsigned round;         /* channels passed in the current round of ticks */
-	uint64_t round_ping_ns; /* earliest PING of these channels and of new ones */
+	unsigned round;         /* channels passed in this round */
+	uint64_t round_ping_ns; /* their earliest PING */
 	struct sl_outstanding out;
 	struct sl_wheel wheel;
 	struct sl_capped_alloc mem;
-	size_t part_bytes; /* of all channels */
+	size_t part_bytes;
 	uint64_t now_ns, check_ns;
 	int epoll_fd;
 	struct sl_poll_groups poll_groups;
@@ -88,7 +87,6 @@ struct sl_rpc {
 	struct sl_tx_ports tx_ports;
 };
 
-/* Lets bursts poll the channel. */
 static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -109,15 +107,13 @@ static inline bool sl_channel_closes_when_idle(const struct sl_rpc_channel *ch)
 
 /* channel.c */
 extern const struct sl_link_ops sl_channel_link_ops;
-/* Polls the link, and takes the channel down on an error. Returns the number of messages. */
+/* Polls the link; an error takes the channel down. Returns the number of messages. */
 unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns);
 /* Runs about every millisecond: keepalive, state of the port, end of a drained channel. */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns);
-/* Copies the transport's figures to `seen`. */
 void sl_channel_copy_stats(struct sl_rpc_channel *ch);
-/* Watches the transport's events for this channel. Returns 0 or -errno. */
+/* Returns 0 or -errno. */
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t);
-/* Reports the end of a migration to the owner. */
 void sl_channel_report_move(const struct sl_rpc_channel *ch, bool gone_on);
 /* Ends the channel: calls sent, failed, batch_done and state, and closes the link. */
 void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
@@ -125,12 +121,9 @@ void sl_channel_down(struct sl_rpc_channel *ch, enum sl_rpc_failure why_left);
 void sl_channel_report_sent(struct sl_rpc_channel *ch);
 /* Removes a request from its channel and batch; the last one ends the batch. */
 void sl_channel_forget(struct sl_rpc_channel *ch, struct sl_pending *p);
-/*
- * Removes a request whose reply is not wanted. The peer gets a CANCEL, unless the request never
- * left.
- */
+/* Removes a request. The peer gets a CANCEL, unless the request never left. */
 void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p);
-/* Debug builds: reports what happens to these bytes to their owner. */
+/* Debug builds: reports events of these bytes. */
 static inline void sl_channel_watch(struct sl_rpc_channel *ch, enum sl_rpc_watch what,
 				    const struct sl_span *spans, uint32_t cnt)
 {
@@ -141,7 +134,7 @@ static inline void sl_channel_watch(struct sl_rpc_channel *ch, enum sl_rpc_watch
 	(void)ch, (void)what, (void)spans, (void)cnt;
 #endif
 }
-/* Ends a request whose timer has expired. Waits on if the caller holds back credit. */
+/* Handles an expired timer. Waits on if the caller holds back credit. */
 void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p);
 
 #endif

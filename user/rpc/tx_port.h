@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posted bytes of a transmit port: of all queue pairs that a worker or a backend has on a device
- * port, or of one other transport. Posted bytes cannot be overtaken by urgent ones of another link.
- * The links of a port therefore share one cap (sendq.h) and one learnt limit (dql.h).
+ * Posted bytes of a transmit port: a worker's queue pairs on a device port, or one other transport.
+ * The links of a port share one cap (sendq.h) and one learnt limit (dql.h).
  *
  *   link ---counted---.
  *   link ---counted---+--> posted <= cap         waiting: links that the cap holds back, in turns
@@ -26,36 +25,33 @@ struct sl_tx_port {
 	uintptr_t port; /* 0: one link's own */
 	uint32_t links;
 	uint32_t posted; /* sum of `counted` */
-	bool capped;     /* the cap delays messages for an urgent class */
+	bool capped;
 	struct sl_dql dql;
 	uint64_t seen_ns
-		/* when a message of the class was last sent or received; 0: never */
+		/* last message; 0: never */
 		[SL_CLASS_CNT];
 	struct sl_list waiting;
 };
 
-/* The shared ports of a worker or backend; zeroed at first. */
+/* Ports of a worker or backend; zeroed at first. */
 struct sl_tx_ports {
 	struct sl_tx_port list[SL_TX_PORTS_MAX];
 };
 
-/* A link's share of a port. */
 struct sl_tx_port_link {
 	struct sl_tx_port *o;
 	struct sl_tx_port own;
 	struct sl_list node; /* in `waiting`, or unlinked */
-	uint32_t posted;     /* when last updated */
-	uint32_t counted;    /* 0 while it is stuck */
-	uint64_t moved_ns;   /* when the peer last took some */
+	uint32_t posted;
+	uint32_t counted; /* 0 while it is stuck */
+	uint64_t moved_ns;
 };
 
 /* Joins the port; the link's own one if `port` is 0 or all are taken. */
 void sl_tx_port_join(struct sl_tx_port_link *u, struct sl_tx_ports *all, uintptr_t port,
 		     uint32_t least, uint32_t max);
-/* Leaves the port. */
 void sl_tx_port_leave(struct sl_tx_port_link *u);
 
-/* Updates the link's posted bytes. */
 static inline void sl_tx_port_count(struct sl_tx_port_link *u, uint32_t posted, uint64_t now_ns)
 {
 	struct sl_tx_port *o = u->o;
@@ -70,7 +66,7 @@ static inline void sl_tx_port_count(struct sl_tx_port_link *u, uint32_t posted, 
 	u->counted = counted;
 }
 
-/* Returns true if the link's bytes do not count: only they hold it back. */
+/* Returns true if the link's bytes do not count. */
 static inline bool sl_tx_port_not_draining(const struct sl_tx_port_link *u)
 {
 	return u->counted != u->posted;

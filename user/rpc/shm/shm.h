@@ -11,8 +11,8 @@
  * ours: offsets follow from struct sl_credits. The size is sealed, so no access can fault.
  *
  * Sleeping: an end sets its `sleeping` bits, then looks once more. The other end publishes, checks
- * the bits behind a full fence, and rings: a one-byte packet, since a send with MSG_DONTWAIT cannot
- * block, unlike a write to the peer's eventfd.
+ * the bits behind a full fence, and sends a one-byte packet with MSG_DONTWAIT. A write to the
+ * peer's eventfd could block.
  */
 #ifndef SL_RPC_SHM_SHM_H
 #define SL_RPC_SHM_SHM_H
@@ -25,14 +25,11 @@
 enum {
 	SL_SHM_SLOT_STRIDE = 4160, /* not 4096: all headers would share one cache set */
 	SL_SHM_PAGE = 4096,
-	/* measured 32 to 160 KiB: a slice's own message costs a tenth at most */
+	/* a message costs a tenth at most */
 	SL_SHM_SLICE_MIN = 128 << 10,
 };
 
-/*
- * Rate at which one core reads a ring that another core fills. Start value: copying was measured at
- * 5 to 28 GB/s on one machine.
- */
+/* Start value: rate of a copy between two cores. */
 #define SL_SHM_RATE_BPS (UINT64_C(128) * 1000 * 1000 * 1000)
 
 struct sl_shm_slot {
@@ -47,12 +44,12 @@ enum { SL_SHM_SLEEP_MESSAGE = 1, SL_SHM_SLEEP_ROOM = 2 };
 
 /* One side sets `sleeping`; the peer that rings clears it. */
 struct sl_shm_side {
-	_Atomic uint32_t consumed SL_ALIGNED(SL_CACHELINE); /* a hint for the peer's posted_bytes */
+	_Atomic uint32_t consumed SL_ALIGNED(SL_CACHELINE); /* hint for posted_bytes */
 	_Atomic uint32_t sleeping SL_ALIGNED(SL_CACHELINE);
 };
 
 struct sl_shm_posted {
-	uint64_t bulk_end; /* bulk_sent behind this message */
+	uint64_t bulk_end;
 	uint32_t body_len;
 };
 
@@ -66,9 +63,9 @@ struct sl_shm {
 	uint32_t lent;
 	uint32_t published;
 	uint64_t rx_bulk_head;
-	uint64_t *rx_bulk_end;        /* per slot: rx_bulk_head behind its message */
+	uint64_t *rx_bulk_end;        /* per slot */
 	struct sl_shm_posted *posted; /* per slot */
-	/* SL_SHM_SLEEP_ bits that the peer's bell has not been rung for */
+	/* SL_SHM_SLEEP_ bits without a wake-up so far */
 	uint32_t unflushed;
 	bool armed, gone;
 	void *map;
@@ -81,15 +78,14 @@ struct sl_shm_geometry {
 
 /* Returns true if the sizes are powers of two within the limits of the protocol. */
 bool sl_shm_geometry_ok(const struct sl_shm_geometry *g);
-/* Returns the length of the memory. */
 size_t sl_shm_len(const struct sl_shm_geometry *g);
 
 /* Returns a sealed memfd, or -errno. */
 int sl_shm_memory_create(const struct sl_shm_geometry *g);
 
 /*
- * Creates the transport of either side. Owns the socket on success, never the memfd. Returns NULL
- * and errno: EBADMSG if the memfd is not as required.
+ * Creates the transport. Owns the socket on success, never the memfd. Returns NULL and errno:
+ * EBADMSG if the memfd is not as required.
  */
 struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor);
 
@@ -104,13 +100,12 @@ extern const struct sl_transport_ops sl_shm_ops;
 void sl_shm_wake_peer(struct sl_shm *s);
 void sl_shm_close(struct sl_transport *t);
 
-/* Returns the slot of message `seq`. */
 static inline uint8_t *sl_shm_slot_at(const uint8_t *slots, uint32_t mask, uint32_t seq)
 {
 	return (uint8_t *)(uintptr_t)slots + (size_t)(seq & mask) * SL_SHM_SLOT_STRIDE;
 }
 
-/* The functions of sl_shm_scheme, see struct sl_transport_scheme. */
+/* See struct sl_transport_scheme. */
 struct sl_rpc_listener *sl_shm_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err);
 struct sl_transport *sl_shm_dial(const struct sl_rpc_dial_options *opt, const char *address,
 				 struct sl_err *err);

@@ -5,9 +5,8 @@
  *   out:  sk_stream_write -> OpenSSL -> `out` (records) -> sk_stream_push: one send() for all
  *   in:   recv() of all that fits -> `in` (records) -> OpenSSL -> sk_stream_read
  *
- * OpenSSL never sees the socket: a burst costs one system call in each direction, and none without
- * input or room. The socket is edge-triggered. The peer's end may share its edge with bytes: see
- * `ending`.
+ * OpenSSL never sees the socket. The socket is edge-triggered. The peer's end may share its edge
+ * with bytes: see `ending`.
  *
  * A peer may send `quota` bytes before it has proven its key; buffers are small until then.
  */
@@ -36,17 +35,17 @@ struct sk_buf {
 struct sk_stream {
 	int sock;
 	SSL *ssl;
-	bool readable, writable; /* as far as is known */
-	bool ending;             /* the peer's end follows the bytes that can be read */
-	bool ended;              /* no more input: the peer's end, or an error */
-	uint32_t quota;          /* bytes that may still be received */
-	uint64_t calls;          /* of send() */
+	bool readable, writable;
+	bool ending; /* the peer's end follows readable bytes */
+	bool ended;  /* no more input: the peer's end, or an error */
+	uint32_t quota;
+	uint64_t calls;
 	struct sk_buf in, out;
 };
 
 /*
- * Configuration of one end's handshakes, with the key derived from the key file. Must not move or
- * end before the last handshake does.
+ * Configuration of one end's handshakes, with the derived key. Must not move or end before the last
+ * handshake.
  */
 struct sk_context {
 	SSL_CTX *ssl;
@@ -60,7 +59,7 @@ void sk_context_close(struct sk_context *c);
 
 /* Owns the socket on success. Returns 0 or -ENOMEM. */
 int sk_stream_open(struct sk_stream *s, int sock, const struct sk_context *c, bool acceptor);
-/* Must be called after the struct was copied to another address. */
+/* Must be called after the struct has moved. */
 void sk_stream_moved(struct sk_stream *s);
 /* Called once the key is proven: ends the quota and resizes the buffers. Returns 0 or -ENOMEM. */
 int sk_stream_grow(struct sk_stream *s, uint32_t in, uint32_t out);
@@ -94,7 +93,6 @@ static inline bool sk_stream_may_read(const struct sk_stream *s)
 	return s->readable || sk_buf_len(&s->in);
 }
 
-/* Records an event of the socket. */
 static inline void sk_stream_event(struct sk_stream *s)
 {
 	s->readable = s->writable = true;
