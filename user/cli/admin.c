@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Client of the admin endpoint: HTTP/1.0, one request per connection.
- *
- * The gateway is named by --admin, else by the configuration, else it is the one that runs on an
- * interface of this network namespace. Its Unix socket accepts all requests. Without access to the
+ * Client of the admin endpoint: HTTP/1.0, one request per connection. --admin names the gateway,
+ * else the configuration, else it is the one of this network namespace. Without access to the Unix
  * socket, requests that only read go to the TCP endpoint.
  */
 #include <arpa/inet.h>
@@ -52,7 +50,6 @@ static int take_admin_option(const char *text, struct cli_target *t, struct sl_e
 	return 0;
 }
 
-/* A connection, or -errno. */
 static int dial_to(const struct sockaddr *to, socklen_t len)
 {
 	struct timeval limit = {.tv_sec = TIMEOUT_S};
@@ -77,7 +74,7 @@ static int dial_unix(const char *path)
 	return dial_to((struct sockaddr *)&sun, sizeof(sun));
 }
 
-/* False only where it is certain: names of interfaces are those of a namespace, paths are not. */
+/* Returns false only if certain: names of interfaces are those of a namespace, paths are not. */
 static bool in_this_netns(int fd)
 {
 	struct ucred peer;
@@ -92,7 +89,7 @@ static bool in_this_netns(int fd)
 	       theirs.st_ino == ours.st_ino;
 }
 
-/* Looks for the gateways of this network namespace. 0, or -1 and a line in err. */
+/* Looks for gateways of this network namespace. Returns 0, or -1 and a line in err. */
 static int find_running(struct cli_target *t, struct sl_err *err)
 {
 	DIR *dir = opendir(SL_RUN_DIR);
@@ -108,7 +105,7 @@ static int find_running(struct cli_target *t, struct sl_err *err)
 		if (!sl_config_is_admin_socket(e->d_name) || strlen(path) >= sizeof(t->socket))
 			continue;
 		fd = dial_unix(path);
-		/* One that is not for this account counts: the question then goes to TCP. */
+		/* A gateway of another account counts: TCP is asked then. */
 		found = fd >= 0 ? in_this_netns(fd) : fd == -EACCES;
 		if (fd >= 0)
 			close(fd);
@@ -129,7 +126,6 @@ static int find_running(struct cli_target *t, struct sl_err *err)
 
 static int find_by_config(const char *file, bool explicit, struct cli_target *t, struct sl_err *err)
 {
-	/* Only the endpoint that the file names counts here. */
 	struct sl_config *c = sl_config_load_offline(file, err);
 	FILE *token;
 	bool ok;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that the subcommands share: their table, common options, and the admin endpoint's client.
+ * Code that subcommands share: table, options, and client of the admin endpoint.
  *
  * Exit status: 0 success, 1 failure or bad state (one line on stderr), 2 wrong usage.
  */
@@ -23,9 +23,9 @@ struct sl_config;
 
 struct cli_command {
 	const char *name;
-	const char *args;    /* "-c FILE" */
+	const char *args;
 	const char *summary; /* one line */
-	const char *details; /* options and examples for --help; NULL: none */
+	const char *details; /* text of --help */
 	int (*run)(int argc, char **argv);
 };
 extern const struct cli_command cli_commands[];
@@ -46,13 +46,12 @@ int cli_agent(int argc, char **argv);
 int cli_version(int argc, char **argv);
 int cli_help(int argc, char **argv);
 
-/* Options that several commands have. */
 struct cli_options {
-	const char *config;    /* -c FILE, --config FILE */
-	const char *admin;     /* --admin PATH or ADDRESS:PORT */
-	const char *interface; /* --interface NAME */
-	const char *interval;  /* --interval DURATION */
-	const char *count;     /* --count N */
+	const char *config;
+	const char *admin; /* PATH or ADDRESS:PORT */
+	const char *interface;
+	const char *interval;
+	const char *count;
 	bool json, roff, keep, maps, defaults, wait, no_supervise, offline, has_interface, fix;
 };
 
@@ -64,46 +63,47 @@ struct cli_options {
  *   g has-interface         x fix
  */
 int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o);
-/* The same for commands without arguments. Returns false after a line on stderr. */
+/* The same without arguments. Returns false after a line on stderr. */
 bool cli_take_only_options(int argc, char **argv, const char *allowed, struct cli_options *o);
 
 /* Prints "sluice COMMAND: text" on stderr. Returns CLI_FAILED. */
 int cli_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Reports wrong usage, and names --help. Returns CLI_USAGE. */
+/* Returns CLI_USAGE; names --help. */
 int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
  * Loads a configuration, checks it against this system, and indexes its descriptor sets. Returns
- * NULL with a line in err for each mistake (SL_CFG_ERR_LEN holds them).
+ * NULL with a line in err for each mistake (SL_CFG_ERR_LEN).
  */
 struct sl_config *cli_config_load(const char *file, struct sl_err *err);
-/* The second half of it: reads certificates and keys. Returns false with lines in err. */
+/* Reads certificates and keys. Returns false with lines in err. */
 bool cli_config_complete(struct sl_config *c, struct sl_err *err);
 void cli_config_free(struct sl_config *c);
 
-/* Addresses of a gateway's admin endpoint: the Unix socket, and TCP for requests that only read. */
+/* Admin endpoint of a gateway: Unix socket, and TCP for requests that only read. */
 struct cli_target {
 	char socket[108]; /* "": unknown */
 	char address[64];
 	uint16_t port;   /* 0: no TCP */
 	char token[300]; /* for TCP; "": none */
-	bool by_default; /* the socket's name follows from the interface's */
+	bool by_default; /* socket named after the interface */
 };
 /* Finds it by --admin, -c, or a running gateway. Returns 0, or -1 with a line in err. */
 int cli_find_admin(const struct cli_options *o, struct cli_target *t, struct sl_err *err);
 
 /*
- * One request; returns the HTTP status and the body (the caller frees it), or -1 and a line in err.
+ * Sends one request. Returns the HTTP status and the body (the caller frees it), or -1 and a line
+ * in err.
  */
 int cli_admin_ask(const struct cli_target *t, const char *method, const char *path, char **body,
 		  struct sl_err *err);
-/* GET /stats, parsed. NULL and a line in err. */
+/* Returns GET /stats, or NULL and a line in err. */
 json_t *cli_admin_stats(const struct cli_target *t, struct sl_err *err);
 
-/* Shortcuts into /stats: 0 or "" where there is no such member. */
+/* Returns 0 or "" without such a member. */
 double cli_number(const json_t *o, const char *key);
 const char *cli_text(const json_t *o, const char *key);
-/* Sum of a member of an object (path "tcp.conns") over the workers. */
+/* Returns the sum of a member (path "tcp.conns") over the workers. */
 double cli_sum_workers(const json_t *stats, const char *path);
 
 #endif

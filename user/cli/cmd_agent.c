@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent on a host of its own: a server there as a backend of gateways elsewhere. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -41,7 +40,6 @@ struct agent_command {
 	uint32_t concurrency;
 };
 
-/* Sets the Host of the last server on the command line. */
 static bool take_host(struct agent_command *o, const char *host)
 {
 	struct sl_agent_options *last = o->server_cnt ? &o->servers[o->server_cnt - 1] : NULL;
@@ -52,7 +50,6 @@ static bool take_host(struct agent_command *o, const char *host)
 	return true;
 }
 
-/* 0, or what main() returns. */
 static int parse_args(int argc, char **argv, struct agent_command *o)
 {
 	enum sl_log_level level;
@@ -133,8 +130,8 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 			return cli_error("agent", "%s", err.text);
 	}
 	/*
-	 * All resources of the host are open here. After a change of the account, uverbs refuses the
-	 * process (sandbox/account.c), so --user and RDMA exclude each other.
+	 * RDMA: after a change of the account, uverbs refuses the process (sandbox/account.c), so
+	 * --user and RDMA exclude each other.
 	 */
 	for (unsigned i = 0; o->user && i < o->listen_cnt; i++) {
 		if (strstr(o->servers[i].listen, "rdma://") ||
@@ -146,9 +143,7 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 	}
 	if (o->user) {
 		sl_rpc_preload();
-		/* A new resolv.conf could not be read: glibc would ask no name server then. */
 		setenv("RES_OPTIONS", "no-reload", 0);
-		/* The rings of shm count as files. */
 		if (sl_sandbox_enter(
 			    &(struct sl_sandbox_options){.user = o->user,
 							 .places = sl_sandbox_resolver,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * check: prints the errors and warnings that `run` would print, without attaching or connecting.
- * The option --defaults prints the table of keys instead (reference.c).
- */
+/* check: prints the errors and warnings of `run`, without attaching or connecting. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +35,6 @@ static int check_interface(const char *file)
 	return CLI_FAILED;
 }
 
-/* Prints the text of a file with today's names of keys. */
 static int print_fixed(const char *file)
 {
 	struct sl_err err = SL_ERR(600);
@@ -55,7 +51,6 @@ static int print_fixed(const char *file)
 	return rc ? CLI_FAILED : CLI_OK;
 }
 
-/* Prints "FILE:LINE: warning: text" for a line "FILE:LINE: text". */
 static void print_warning(const char *line)
 {
 	const char *text = strstr(line, ": ");

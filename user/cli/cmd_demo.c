@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo: the steps of tools/demo in their order, what is said at the end, and the exit status. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

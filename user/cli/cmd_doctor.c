@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * doctor: can this host serve, and reach its backends? One line for each finding, with what to do.
- * An interface that is named, or configured, gets XDP and an AF_XDP socket for a moment; others are
- * only looked at. Read from the bottom: cli_doctor() has the order.
+ * doctor: checks if this host can serve and reach its backends. One line for each finding, with
+ * what to do. A named or configured interface gets XDP and an AF_XDP socket for a moment.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,13 +21,12 @@
 #include "xio/probe.h"
 #include "xio/xsk_port.h"
 
-enum { FRAME_MAX = 4096 }; /* AF_XDP has none that are larger */
+enum { FRAME_MAX = 4096 }; /* largest of AF_XDP */
 
 enum finding { FINE, NOTE, BAD };
 
-/* One line per finding; collected, so that text and JSON say the same. */
 struct doctor {
-	json_t *list; /* JSON is wanted */
+	json_t *list;
 	unsigned bad;
 };
 
@@ -219,7 +217,7 @@ static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint
 	}
 	if (!active || !shares)
 		return;
-	/* Between two queue pairs of the port: nothing leaves this host. */
+	/* Nothing leaves this host. */
 	broken = sl_rpc_rdma_selftest(device, port_num);
 	print_finding(d, broken ? BAD : FINE, what,
 		      broken ? "%s, though the driver says so: renew it, or the "
@@ -277,7 +275,6 @@ static const char *why_not(const char *endpoint, int rc)
 			       "get`, and device, device_port and source of the backend";
 }
 
-/* Reports the transport and path to a backend, or why it cannot be reached. */
 static void look_at_backend(struct doctor *d, const char *pool, const struct sl_cfg_backend *b)
 {
 	char what[160], way[160], other[160];

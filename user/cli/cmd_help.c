@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* help, version: help reads the table of main.c for commands, and reference.c for topics. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * load: options and a URL into struct sl_load_options; the load itself is tools/load's. Read from the
- * bottom: cli_load -> take_option, parse_url, and what cannot go together.
- */
+/* load: options and a URL into struct sl_load_options for tools/load. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +39,6 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* 0, or the exit status after a line on what is wrong with the option's argument. */
 static int check_option(bool ok, const char *option, const char *allowed)
 {
 	return ok ? CLI_OK
@@ -68,7 +64,6 @@ static bool parse_count(const char *s, uint32_t high, uint32_t *out)
 	return true;
 }
 
-/* The whole file; false after a line. */
 static bool set_body(struct sl_span *out, const char *name)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -93,7 +88,7 @@ static bool set_body(struct sl_span *out, const char *name)
 	return buf != NULL;
 }
 
-/* A body of that many bytes that are not all alike, so that a mixed-up reply is noticed. */
+/* Bytes that differ, so that a mixed-up reply is noticed. */
 static bool make_body(struct sl_span *out, uint32_t len)
 {
 	uint8_t *buf = malloc((size_t)len + 1);
@@ -104,7 +99,6 @@ static bool make_body(struct sl_span *out, uint32_t len)
 	return buf != NULL;
 }
 
-/* Returns the text after http:// or https://, or NULL for other schemes. */
 static const char *take_scheme(const char *url, bool *tls)
 {
 	*tls = strncmp(url, "https://", 8) == 0;
@@ -113,7 +107,7 @@ static const char *take_scheme(const char *url, bool *tls)
 	return strncmp(url, "http://", 7) == 0 ? url + 7 : NULL;
 }
 
-/* Parses http[s]://ADDRESS:PORT/PATH. The address is numeric, so that no resolver is measured. */
+/* Parses http[s]://ADDRESS:PORT/PATH. A numeric address measures no resolver. */
 static bool parse_url(const char *url, struct sl_load_options *o)
 {
 	const char *p = take_scheme(url, &o->tls), *end;

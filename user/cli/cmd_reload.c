@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reload: lets a gateway read its file again (POST /reload), and waits until all its workers use it
- * (GET /stats). It prints the settings that have changed, and those that need a restart.
+ * reload: lets a gateway read its file again, and waits until all workers use it. Prints changed
+ * settings, and those that need a restart.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +22,9 @@ static void print_names(const char *title, const json_t *names, const char *none
 	putchar('\n');
 }
 
-/* Backends that are new have a second and a half; then the workers follow, one burst later. */
+/* New backends have 1.5 s; then the workers follow. */
 enum { FOLLOW_MS = 15000, LOOK_MS = 20 };
 
-/* True when reload `number` is in force everywhere; else one line in err. */
 static bool wait_reload(const struct cli_target *t, json_int_t number, struct sl_err *err)
 {
 	for (int ms = 0; ms < FOLLOW_MS; ms += LOOK_MS) {

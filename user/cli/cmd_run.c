@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run: the gateway's process from its configuration to its end. Read from the bottom: cli_run ->
- * run_gateway, in a child of the supervisor's -> serve -> confine, behind which only those places can
- * be reached that list_places() names.
+ * run: the gateway's process from its configuration to its end. After confine() it can reach only
+ * the places of list_places().
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,7 +31,7 @@
 
 enum { FIXED_MAX = 8, FOLDERS_MAX = 256 };
 
-/* A line on standard output, which nothing may read any more. */
+/* The reader of standard output may have gone. */
 #define say(...) sl_output_line(STDOUT_FILENO, __VA_ARGS__)
 
 static void print_start(struct sl_gateway *g, const struct sl_config *c, const char *socket)
@@ -77,7 +76,6 @@ static void on_ready(void *arg)
 	say("ready");
 }
 
-/* Is it so of the endpoint of a backend, or of its fallback? */
 static bool any_endpoint(const struct sl_config *c, bool (*is)(const char *endpoint))
 {
 	for (uint32_t p = 0; p < c->pool_cnt; p++) {
@@ -128,7 +126,6 @@ static bool log_is_file(const struct sl_config *c)
 	return c->access_log.file && strcmp(c->access_log.file, "-") != 0;
 }
 
-/* Each once: most listeners have all of theirs in one folder. */
 static size_t add_folder(const char *file, char (*folders)[PATH_MAX], size_t n)
 {
 	char folder[PATH_MAX];
@@ -144,7 +141,6 @@ static size_t add_folder(const char *file, char (*folders)[PATH_MAX], size_t n)
 	return n + 1;
 }
 
-/* Adds the directories of files that a reload reads again. */
 static size_t list_tls_folders(const struct sl_config *c, char (*folders)[PATH_MAX], size_t n)
 {
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
@@ -160,7 +156,7 @@ static size_t list_tls_folders(const struct sl_config *c, char (*folders)[PATH_M
 	return n;
 }
 
-/* Lists paths that are used after the start: by a reload, connects, libraries and logrotate. */
+/* Paths that are used after the start: by a reload, connects, libraries and logrotate. */
 static size_t list_places(const struct sl_config *c, const char *file,
 			  struct sl_sandbox_place *places, char (*folders)[PATH_MAX])
 {
@@ -294,7 +290,6 @@ static void log_warning(void *arg, const char *line)
 	sl_log_warn("%s", line);
 }
 
-/* Reports why it does not start, to stderr and to the service manager. */
 static void log_error(const struct sl_err *err)
 {
 	sl_output_text(STDERR_FILENO, err->text);
@@ -302,7 +297,7 @@ static void log_error(const struct sl_err *err)
 	sl_notify_status(err->text);
 }
 
-/* Starts the agents' zygote and opens the gateway. Returns NULL with lines in err. */
+/* Starts the zygote and opens the gateway. Returns NULL with lines in err. */
 static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zygote,
 				       struct sl_err *err)
 {
@@ -318,7 +313,6 @@ static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zy
 
 static struct sl_agent_folder agents_folder; /* the supervisor's */
 
-/* The gateway, from its configuration to its end: a process of its own, unless not supervised. */
 static int run_gateway(void *arg)
 {
 	const char *file = arg;
@@ -349,7 +343,7 @@ static int run_gateway(void *arg)
 	return rc;
 }
 
-/* Removes pins and files of dead gateways, which these could not remove under their own account. */
+/* Dead gateways could not remove these under their own account. */
 static void clean_up(void *arg)
 {
 	(void)arg;

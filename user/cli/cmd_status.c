@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status, set, drain: one question to the admin endpoint each. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +121,6 @@ static void print_agents(const json_t *stats)
 	}
 }
 
-/* How many each worker uses. */
 static void print_subsets(const json_t *service)
 {
 	json_t *w;
@@ -227,7 +225,6 @@ int cli_status(int argc, char **argv)
 	return rc;
 }
 
-/* Appends name=value to a query; characters that would change its meaning are encoded. */
 static void add_query(struct sl_strbuf *b, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {

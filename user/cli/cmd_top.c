@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top and trace: what changed between two looks at /stats. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,6 @@ struct top_view {
 
 typedef void watch_fn(const struct top_view *w, const json_t *last, const json_t *now);
 
-/* Calls show for each look but the first. */
 static int watch_status(int argc, char **argv, watch_fn *show)
 {
 	struct top_view w = {.command = argv[0], .interval_ns = SL_NS_PER_SEC, .tty = isatty(1)};
@@ -222,9 +220,6 @@ int cli_top(int argc, char **argv)
 	return watch_status(argc, argv, show_top);
 }
 
-/* --- trace --- */
-
-/* Adds to `out` what has grown, as "GROUP NAME": difference. */
 static void add_growth(json_t *out, const char *group, const json_t *last, const json_t *now)
 {
 	const char *key;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Shared code of all commands, except the client of the admin endpoint (admin.c): loading a
- * configuration with the files that it names, lines on stderr, options.
- */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +11,6 @@
 #include "front/grpc/descriptors.h"
 #include "front/tls/server.h"
 
-/* 0, or -1 and a line in err. */
 static int load_descriptors(struct sl_config *c, struct sl_err *err)
 {
 	const struct sl_cfg_location at = sl_config_location(c, c->descriptor_sets_line);

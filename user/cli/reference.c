@@ -19,7 +19,7 @@
 
 struct reference_page {
 	enum cli_form form;
-	json_t *list; /* for CLI_JSON */
+	json_t *list; /* CLI_JSON */
 	const char *block;
 };
 
@@ -51,7 +51,6 @@ static void roff_item(const char *name, const char *text)
 	print_roff(text);
 }
 
-/* Beside a name, in lines that fit a terminal. */
 static void print_wrapped(const char *name, const char *text)
 {
 	enum { WIDTH = 76 };
@@ -76,7 +75,6 @@ static void print_wrapped(const char *name, const char *text)
 	printf("  %-18s %s\n", name, text);
 }
 
-/* A title over the entries that follow. */
 static void print_section(const struct reference_page *p, const char *title)
 {
 	if (p->form == CLI_TEXT)
@@ -88,7 +86,6 @@ static void print_section(const struct reference_page *p, const char *title)
 	putchar('\n');
 }
 
-/* A name, what it means, and what else is known of it (NULL: nothing), which has a title. */
 static void print_entry(const struct reference_page *p, const char *list, const char *name,
 			const char *help, const char *more_title, const char *more)
 {
@@ -230,7 +227,6 @@ static void print_outcomes(struct reference_page *p)
 		print_entry(p, "outcomes", o->name, o->text, "status", status);
 	}
 	print_section(p, "Requests that break their protocol: sluice_front_errors_total{error}");
-	/* Names that say all there is to say. */
 	for (unsigned i = 0; i < SL_FRONT_ERR_CNT; i++) {
 		if (p->form == CLI_JSON)
 			print_entry(p, "errors", error_names[i].name, "", "more", NULL);

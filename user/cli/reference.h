@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reference: keys of a configuration, metrics, drops, outcomes and commands, each printed from
- * the table that the program uses. `sluice help TOPIC` prints it; `make man` makes the manual pages
- * from it.
+ * The reference: keys, metrics, drops, outcomes and commands, printed from the program's tables.
+ * `sluice help TOPIC` and `make man` use it.
  */
 #ifndef SL_CLI_REFERENCE_H
 #define SL_CLI_REFERENCE_H
