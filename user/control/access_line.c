@@ -24,7 +24,7 @@ static const uint8_t grpc_statuses[SL_OUTCOME_CNT] = {
 #undef X
 };
 
-/* Returns true if the client closed before the head of the reply; such lines have status 499. */
+/* The client closed before the head of the reply: status 499. */
 static bool is_unparsed(const struct sl_event *e)
 {
 	return !e->status || (!e->begun && e->outcome == SL_OUTCOME_CLIENT_GONE);
@@ -65,8 +65,6 @@ static void put_address(struct sl_strbuf *b, const struct sl_addr *a)
 
 	sl_strbuf_str(b, a->family ? sl_addr_text(a, text) : "-");
 }
-
-/* --- json --- */
 
 static bool has_field(uint32_t fields, enum sl_log_field field)
 {
@@ -120,7 +118,6 @@ static void put_time(struct sl_strbuf *b, uint64_t unix_ns)
 			 unix_ns % SL_NS_PER_SEC / SL_NS_PER_US);
 }
 
-/* Appends the fields of the connection. */
 static void put_connection(struct sl_strbuf *b, const struct sl_event *e, uint32_t fields)
 {
 	sl_strbuf_str(b, ", \"peer\": \"");
@@ -193,9 +190,7 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 	sl_strbuf_str(b, "}\n");
 }
 
-/* --- combined --- */
-
-/* Appends text inside quotes, escaped as Apache and nginx do. */
+/* Escapes as Apache and nginx do. */
 static void put_escaped(struct sl_strbuf *b, struct sl_span s)
 {
 	for (size_t i = 0; i < s.len; i++) {

@@ -27,11 +27,11 @@ struct sl_access_log {
 	const char *path; /* NULL: standard output */
 	int fd;
 	struct stat st;               /* of the open file */
-	struct sl_cfg_access_log cfg; /* of the last tick; its file name is not used */
+	struct sl_cfg_access_log cfg; /* of the last tick, without the file name */
 	double share;                 /* accumulated sample rate; at 1 a line is written */
-	bool stuck, homeless;         /* logged already: cannot be written; cannot be reopened */
+	bool stuck, homeless;         /* logged: cannot be written; cannot be reopened */
 	struct sl_strbuf lines;
-	size_t written; /* bytes of `lines` that are written */
+	size_t written; /* bytes of `lines` */
 	char buffer[BUFFER];
 };
 
@@ -50,7 +50,7 @@ static int open_file(const char *path, int flags)
 	return fd;
 }
 
-/* Opens the file, or creates it and sets *is_new. */
+/* Sets *is_new if it creates the file. */
 static int open_or_create(const char *path, bool *is_new)
 {
 	int fd = open_file(path, 0);
@@ -95,8 +95,6 @@ struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_
 	return l;
 }
 
-/* --- writing --- */
-
 static void log_stuck(struct sl_access_log *l, bool stuck, int why)
 {
 	if (stuck && !l->stuck)
@@ -113,7 +111,7 @@ static void flush_lines(struct sl_access_log *l)
 		size_t len = l->lines.len - l->written;
 		ssize_t n;
 
-		/* Pipes and terminals take at least PIPE_BUF bytes at once when they take some. */
+		/* Pipes and terminals take at least PIPE_BUF bytes at once. */
 		if (!l->path && (poll(&p, 1, 0) != 1 || !(p.revents & (POLLOUT | POLLERR))))
 			return;
 		if (!l->path && len > PIPE_BUF)
@@ -129,8 +127,6 @@ static void flush_lines(struct sl_access_log *l)
 	sl_strbuf_reset(&l->lines);
 	l->written = 0;
 }
-
-/* --- reading records --- */
 
 static bool is_wanted(struct sl_access_log *l, const struct sl_event *e)
 {
@@ -182,8 +178,6 @@ void sl_access_log_run(struct sl_access_log *l, struct sl_gateway *g)
 		drain_ring(l, ring);
 	flush_lines(l);
 }
-
-/* --- rotation --- */
 
 void sl_access_log_reopen(struct sl_access_log *l)
 {

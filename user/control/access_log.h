@@ -5,8 +5,8 @@
  *
  *   rings of workers -> lines in a buffer -> file
  *
- * If the file does not accept data, lines stay in the buffer and records in the rings. A worker whose
- * ring is full drops the record and counts it (sluice_access_log_dropped_total). No worker ever waits.
+ * While the file does not accept data, records stay in the rings. A worker whose ring is full drops
+ * the record and counts it (sluice_access_log_dropped_total). No worker ever waits.
  */
 #ifndef SL_CONTROL_ACCESS_LOG_H
 #define SL_CONTROL_ACCESS_LOG_H
@@ -17,15 +17,17 @@
 
 struct sl_access_log;
 
-/* Opens the file with privileges, owned by the gateway's account. Returns NULL and one line in err. */
+/*
+ * Opens the file with privileges, owned by the gateway's account. Returns NULL and one line in err.
+ */
 struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_err *err);
 /* Writes new records, without waiting. */
 void sl_access_log_run(struct sl_access_log *l, struct sl_gateway *g);
-/* Opens the file again after a rotation. Keeps the old file and logs the error on failure. */
+/* Opens the file again. Keeps the old file and logs the error on failure. */
 void sl_access_log_reopen(struct sl_access_log *l);
 /* Applies reloaded settings and detects a rotated file. Called once a second. */
 void sl_access_log_tick(struct sl_access_log *l, const struct sl_cfg_access_log *cfg);
-/* Writes what the buffer holds and frees the log. l may be NULL. */
+/* Writes the buffer and frees the log. l may be NULL. */
 void sl_access_log_close(struct sl_access_log *l);
 
 #endif

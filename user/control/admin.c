@@ -16,8 +16,6 @@ static const struct {
 	[ADMIN_OPERATOR] = {32, 15},
 };
 
-/* --- admission --- */
-
 static const char *request_header(struct admin_request *r, const char *name)
 {
 	return MHD_lookup_connection_value(r->conn, MHD_HEADER_KIND, name);
@@ -31,7 +29,7 @@ static int fd_of(struct MHD_Connection *conn)
 	return info ? info->connect_fd : -1;
 }
 
-/* Checks a TCP request. Returns 0, or a status and the reason in *why. No browser omits Host. */
+/* Returns 0, or a status and the reason in *why. No browser omits Host. */
 static unsigned check_tcp(struct admin_request *r, bool probe, const char **why)
 {
 	const struct sl_authz *g = &r->admin->authz;
@@ -120,7 +118,7 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 				      const char *method, const char *version, const char *upload,
 				      size_t *upload_len, void **req_cls)
 {
-	static int seen; /* its address marks requests whose head was seen before */
+	static int seen; /* its address marks requests whose head was seen */
 	struct admin_server *h = cls;
 	struct admin_request r = {
 		.admin = h->admin, .conns = &h->conns, .conn = conn, .uid = UINT32_MAX};
@@ -142,9 +140,7 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 		      : answer_request(&r, h->kind, url, method);
 }
 
-/* --- connections --- */
-
-/* Returns true for "GET /livez HTTP/1.1" and /readyz, with or without a query. */
+/* True for "GET /livez HTTP/1.1" and /readyz, with or without a query. */
 static bool asks_for_probe(const char *head, size_t len)
 {
 	char path[16];
@@ -163,7 +159,7 @@ static bool asks_for_probe(const char *head, size_t len)
 	return is_probe(path);
 }
 
-/* Shuts a connection down and lets MHD close it. Returns true if its entry is free then. */
+/* Returns true if the entry is free then. */
 static bool close_conn(struct admin_server *h, struct admin_conn *ac)
 {
 	unsigned before = h->conns.cnt;
@@ -175,7 +171,7 @@ static bool close_conn(struct admin_server *h, struct admin_conn *ac)
 	return h->conns.cnt < before;
 }
 
-/* Passes a connection to MHD and runs MHD, so that most requests are answered at once. */
+/* Runs MHD, so that most requests are answered at once. */
 static void hand_to_server(void *arg, int fd, bool local, const char *head, size_t len)
 {
 	struct sl_admin *a = arg;
@@ -203,7 +199,7 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 		return;
 	vsnprintf(line, sizeof(line), fmt, ap);
 	line[strcspn(line, "\n")] = 0;
-	/* MHD tries to set TCP_NODELAY and TCP_CORK on Unix sockets as well. */
+	/* MHD tries TCP_NODELAY and TCP_CORK on Unix sockets, too. */
 	if (h->kind == ADMIN_OPERATOR && strstr(line, "Setting TCP_"))
 		return;
 	SL_LOG_EVERY(UINT64_C(1000000000), SL_LOG_WARN, "admin: %s", line);

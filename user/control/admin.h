@@ -9,8 +9,8 @@
  *   Unix socket   all requests that the role of the peer's account allows
  *   TCP           GET only
  *
- * A connection gets one answer. Probes, TCP clients and socket clients have separate limits. At a
- * limit the oldest connection of the address or account with most connections is closed.
+ * Probes, TCP clients and socket clients have separate limits. At a limit the oldest connection of
+ * the address or account with most connections is closed.
  */
 #ifndef SL_CONTROL_ADMIN_H
 #define SL_CONTROL_ADMIN_H
@@ -23,16 +23,15 @@
 
 struct sl_admin;
 
-/* Opens the sockets. Returns NULL and one line in err on failure. */
+/* Returns NULL and one line in err on failure. */
 struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
 			       const struct sl_config *cfg, struct sl_window *w,
 			       struct sl_err *err);
 /* Closes all connections and sockets. a may be NULL. */
 void sl_admin_close(struct sl_admin *a);
 
-/* Returns a descriptor that is readable when sl_admin_run() has work. */
+/* Readable when sl_admin_run() has work. */
 int sl_admin_fd(const struct sl_admin *a);
-/* Returns the path of the Unix socket, "" without one. */
 const char *sl_admin_path(const struct sl_admin *a);
 /* Accepts connections and answers requests, without waiting. */
 void sl_admin_run(struct sl_admin *a);

@@ -18,7 +18,7 @@ enum { ACCEPTS = 64, EVENTS = 64, WATCHED = -1, FIRST_SLOT = ADMIN_ACCEPT_LISTEN
 struct accept_slot {
 	int fd; /* -1: free */
 	bool local;
-	uint64_t peer_id; /* same number for one address or account */
+	uint64_t peer_id; /* one number per address or account */
 	uint64_t since_ns;
 };
 
@@ -136,7 +136,6 @@ static struct accept_slot *take_slot(struct admin_acceptor *d)
 		if (d->slots[i].fd < 0)
 			return &d->slots[i];
 	}
-	/* Selects the oldest connection of the peer with most connections. */
 	for (int i = 0; i < ADMIN_ACCEPT_SLOTS; i++) {
 		struct accept_slot *p = &d->slots[i];
 		unsigned n = 0;
@@ -152,7 +151,7 @@ static struct accept_slot *take_slot(struct admin_acceptor *d)
 	return worst;
 }
 
-/* Returns the length of the head with its empty line, or 0 if it is incomplete. */
+/* Returns 0 if the head is incomplete. */
 static size_t head_len(const char *at, size_t len)
 {
 	for (size_t i = 1; i < len; i++) {
@@ -164,7 +163,7 @@ static size_t head_len(const char *at, size_t len)
 	return 0;
 }
 
-/* Peeks at received bytes. Returns true if the connection was passed on or closed. */
+/* Returns true if the connection was passed on or closed. */
 static bool read_head(struct admin_acceptor *d, struct accept_slot *p)
 {
 	static const char too_large[] =
@@ -205,7 +204,6 @@ static void accept_connection(struct admin_acceptor *d, int fd, bool local, uint
 		close_slot(p);
 		return;
 	}
-	/* Most connections have sent their head already. */
 	read_head(d, p);
 }
 

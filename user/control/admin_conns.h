@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open connections of one class of the admin endpoint, oldest first: replies that are not read,
- * requests whose bodies are incomplete, clients of /events.
- *
- * Most requests are answered in the loop iteration in which they arrive. When a limit is reached,
- * the oldest connection of the address or account with most connections is closed.
- *
- * Called by the control thread.
+ * Open connections of one class of the admin endpoint, oldest first: unread replies, incomplete
+ * bodies, clients of /events. Called by the control thread.
  */
 #ifndef SL_CONTROL_ADMIN_CONNS_H
 #define SL_CONTROL_ADMIN_CONNS_H
@@ -23,7 +18,7 @@ struct admin_conn {
 	struct sl_list link;
 	struct MHD_Connection *conn;
 	int fd;
-	uint64_t peer_id;                /* same number for one address or account */
+	uint64_t peer_id;                /* one number per address or account */
 	struct event_listener *listener; /* client of /events that is not being ended */
 };
 
@@ -32,14 +27,16 @@ struct admin_conns {
 	unsigned cnt, listener_cnt;
 };
 
-/* Initialises an empty list. */
 void admin_conns_init(struct admin_conns *g);
 /* An MHD_NotifyConnectionCallback; its first argument is the list. */
 void admin_conns_notify(void *conns, struct MHD_Connection *conn, void **context,
 			enum MHD_ConnectionNotificationCode what);
-/* Returns the entry of a connection, or NULL if there was no memory for it. */
+/* Returns NULL if there was no memory for the entry. */
 struct admin_conn *admin_conn_of(struct MHD_Connection *conn);
-/* Returns the connection to close, of all or of the clients of /events, or NULL. */
+/*
+ * Returns the oldest connection of the peer with most (of all, or of the clients of /events), or
+ * NULL.
+ */
 struct admin_conn *admin_conns_find_victim(const struct admin_conns *g, bool listening);
 
 #endif

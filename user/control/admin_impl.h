@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by admin.c, which admits requests, and the handlers, which answer them. */
 #ifndef SL_CONTROL_ADMIN_IMPL_H
 #define SL_CONTROL_ADMIN_IMPL_H
 
@@ -12,7 +11,7 @@
 #include "control/admin_conns.h"
 #include "control/listen.h"
 
-/* Each class of connections has its own limit, so that slow readers block neither probes nor operators. */
+/* Each class has its own limit, so that slow readers block neither probes nor operators. */
 enum admin_class { ADMIN_PROBE, ADMIN_READER, ADMIN_OPERATOR, ADMIN_CLASSES };
 
 struct admin_server {
@@ -36,7 +35,7 @@ struct sl_admin {
 
 struct admin_request {
 	struct sl_admin *admin;
-	struct admin_conns *conns; /* connections of its class */
+	struct admin_conns *conns;
 	struct MHD_Connection *conn;
 	enum sl_admin_role role;
 	bool known; /* authenticated by a token or by the role on the socket */
@@ -51,10 +50,10 @@ struct admin_handler {
 extern const struct admin_handler admin_handlers[];
 extern const size_t admin_handler_cnt;
 
-/* Answers with a status and a line of text. Returns what the library's handler must return. */
+/* Answers with a line of text. Returns the handler's result. */
 enum MHD_Result admin_reply_text(struct MHD_Connection *conn, unsigned status, const char *text);
 
-/* /events: send an event to each client; end one client; end all clients. */
+/* /events: send an event to each client; end one; end all. */
 void admin_events_tick(struct sl_admin *a);
 void admin_events_leave(struct event_listener *l);
 void admin_events_end(struct sl_admin *a);

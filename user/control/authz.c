@@ -17,8 +17,6 @@
 
 enum { GROUPS_MAX = 256, USER_MAX = 127 /* bytes of a name in Basic credentials */ };
 
-/* --- set-up --- */
-
 static int fail_token_file(const char *path, const char *why, struct sl_err *err)
 {
 	return sl_fail(err, -1, "admin: token_file %s: %s", path, why);
@@ -69,8 +67,6 @@ void sl_authz_fini(struct sl_authz *g)
 	explicit_bzero(g->token, sizeof(g->token));
 }
 
-/* --- Unix socket --- */
-
 enum sl_admin_role sl_authz_role_of(const struct sl_authz *g, uint32_t uid, uint32_t gid,
 				    const uint32_t *groups, size_t group_cnt)
 {
@@ -102,9 +98,7 @@ enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid
 	return sl_authz_role_of(g, peer.uid, peer.gid, groups, groups_len / sizeof(groups[0]));
 }
 
-/* --- TCP --- */
-
-/* Returns true for "name" and for "name:port" with the port of this endpoint. */
+/* True for "name", and for "name:port" with the port of this endpoint. */
 static bool host_matches(const char *host, size_t len, const char *name, uint16_t port)
 {
 	const size_t name_len = strlen(name);
@@ -135,7 +129,6 @@ static bool is_ours(const struct sl_authz *g, const char *host, size_t len,
 		if (host_matches(host, len, g->cfg->hosts[i], port))
 			return true;
 	}
-	/* local is the local address of the connection. */
 	if (!local || !sl_addr_from_sockaddr(&a, local))
 		return false;
 	snprintf(name, sizeof(name), a.family == 6 ? "[%s]" : "%s", sl_addr_text(&a, text));
@@ -194,7 +187,7 @@ static bool is_password(const struct sl_authz *g, const char *credentials)
 	return ok;
 }
 
-/* Returns the text behind the scheme, or NULL if it is another scheme. */
+/* Returns NULL if the scheme is another one. */
 static const char *after_scheme(const char *authorization, const char *scheme)
 {
 	const size_t len = strlen(scheme);

@@ -37,9 +37,8 @@ int sl_authz_init(struct sl_authz *g, const struct sl_cfg_admin *cfg, struct sl_
 /* Erases the token. */
 void sl_authz_fini(struct sl_authz *g);
 
-/* Returns the role of the peer of a connected Unix socket, and its account in *uid. */
+/* Returns the role of the peer of a Unix socket, and its account in *uid. */
 enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid);
-/* Returns the role of an account with a primary group and further groups. */
 enum sl_admin_role sl_authz_role_of(const struct sl_authz *g, uint32_t uid, uint32_t gid,
 				    const uint32_t *groups, size_t group_cnt);
 
@@ -52,7 +51,7 @@ bool sl_authz_origin(const struct sl_authz *g, const char *origin, const struct 
 bool sl_authz_fetch_site(const char *site);
 /*
  * Returns true if authorization, the field or NULL, has the token: as Bearer TOKEN, or as the
- * password of Basic credentials, which browsers ask for. Runs in constant time.
+ * password of Basic credentials. Runs in constant time.
  */
 bool sl_authz_token(const struct sl_authz *g, const char *authorization);
 

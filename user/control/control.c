@@ -16,7 +16,7 @@
 #include "control/control_impl.h"
 #include "sandbox/notify.h"
 
-/* The access log has the highest rate of events, so its rings are polled more often. */
+/* The access log has the highest rate of events. */
 enum { POLL_MS = 100, LOG_POLL_MS = 20, STEP_POLL_MS = 5, TICK_NS = 1000000000 };
 
 static void fill_signals(sigset_t *set)
@@ -131,7 +131,7 @@ static void take_signals(struct sl_control *c)
 	}
 }
 
-/* Sends the status line to the service manager when it changes. */
+/* Sends the status line when it changes. */
 static void report_status(struct sl_control *c)
 {
 	char text[STATUS_LEN];

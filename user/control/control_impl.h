@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations shared by control.c and reload.c. */
 #ifndef SL_CONTROL_CONTROL_IMPL_H
 #define SL_CONTROL_CONTROL_IMPL_H
 
@@ -18,18 +17,18 @@ struct sl_control {
 	int signal_fd;
 	uint64_t tick_ns;
 	uint64_t drain_until_ns;
-	char status_reported[STATUS_LEN]; /* last line sent */
-	bool open_reported;               /* sent that the listeners are open */
+	char status_reported[STATUS_LEN];
+	bool open_reported; /* sent that the listeners are open */
 	bool ready_reported, draining, stop, fault;
 	bool restart;                  /* sl_gateway_needs_restart() */
 	bool broken;                   /* is_whole() returned false */
 	struct sl_config *reload_wait; /* checked; waits until the gateway is not busy */
 	bool reloading;                /* the gateway executes a reload */
 	struct {
-		uint64_t asked, handed, in_force; /* last number of each; counted from 1 */
+		uint64_t asked, handed, in_force; /* last number of each, from 1 */
 	} reload;
-	char reload_refused[600]; /* why the gateway refused the last one, or "" */
-	char reload_text[1400];   /* log line for the moment at which it is in force */
+	char reload_refused[600]; /* reason of the last refusal, or "" */
+	char reload_text[1400];   /* log line for when it is in force */
 	bool reload_warns;
 };
 

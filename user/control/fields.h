@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of all counters and gauges. /metrics and /stats are generated from them, so a field has the
- * same name everywhere. Drops, verdicts, outcomes and errors are arrays of uint64_t with a table of
- * names.
+ * Tables of all counters and gauges, for /metrics and /stats. Drops, verdicts, outcomes and errors
+ * are arrays of uint64_t with a table of names.
  */
 #ifndef SL_CONTROL_FIELDS_H
 #define SL_CONTROL_FIELDS_H
@@ -35,7 +34,6 @@ extern const struct stat_table worker_fields, tcp_fields, udp_fields, h2_fields,
 	core_fields, port_fields, backend_fields, dial_fields, live_fields, subset_fields,
 	agent_fields, server_fields;
 
-/* Returns the value of a field of obj. */
 uint64_t field_value(const struct stat_field *f, const void *obj);
 
 struct stat_name {
@@ -45,7 +43,6 @@ extern const struct stat_name verdict_names[], drop_names[], outcome_names[], er
 	protocol_names[], stage_names[], address_limit_names[], rank_names[], evicted_names[],
 	tls_end_names[];
 
-/* Returns the name of an enum sl_rpc_state. */
 const char *rpc_state_name(unsigned state);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the admin endpoint, one per path. Requests are authorised already. */
+/* Handlers of the admin endpoint. Requests are authorised already. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-/* Ends a client; MHD closes its connection when it runs next. */
+/* MHD closes the connection when it runs next. */
 void admin_events_leave(struct event_listener *l)
 {
 	if (!l->ac)
@@ -292,7 +292,7 @@ static enum MHD_Result post_set(struct admin_request *r)
 			r->conn, MHD_HTTP_NOT_FOUND,
 			"found no such pool; allowed: pool=NAME, as `sluice status` lists them");
 	ctl = sl_gateway_ctl(r->admin->g, sl_gateway_slot(r->admin->g, i));
-	/* Changes are made on a copy, and stored if all are valid. */
+	/* Stored if all are valid. */
 	s.ctl = *ctl;
 	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, set_arg, &s);
 	if (s.err.text[0])

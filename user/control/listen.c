@@ -18,8 +18,8 @@
 enum { BACKLOG = 256 };
 
 /*
- * Removes the socket of a gateway that has died; returns true if it did. Only ECONNREFUSED proves
- * that no process listens there: EPROTOTYPE, for example, comes from a living socket of another type.
+ * Removes the socket of a dead gateway. Only ECONNREFUSED proves that no process listens there:
+ * EPROTOTYPE, for example, comes from a living socket of another type.
  */
 static bool remove_stale(const struct sockaddr_un *sun)
 {
@@ -38,7 +38,7 @@ static bool remove_stale(const struct sockaddr_un *sun)
 	return refused && unlink(sun->sun_path) == 0;
 }
 
-/* Returns a socket, or -errno; -EADDRINUSE: a process listens there. */
+/* Returns -EADDRINUSE if a process listens there. */
 static int bind_at(const char *path, const struct sl_authz *g)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening sockets of the admin endpoint. */
 #ifndef SL_CONTROL_LISTEN_H
 #define SL_CONTROL_LISTEN_H
 
@@ -13,20 +12,16 @@ struct sl_admin_socket {
 };
 
 /*
- * Binds the Unix socket of the configuration, accessible for owner and group. Replaces a socket at
- * which no process listens. If a gateway of another network namespace uses the default name, the
- * name becomes NAME@INODE, as with pinned maps. Returns 0, or -1 and one line in err. The caller
- * owns s->fd.
+ * Binds the Unix socket, accessible for owner and group. Replaces a socket at which no process
+ * listens. The default name becomes NAME@INODE if a gateway of another network namespace uses it.
+ * Returns 0, or -1 and one line in err. The caller owns s->fd.
  */
 int sl_admin_bind(const struct sl_config *cfg, const struct sl_authz *g, struct sl_admin_socket *s,
 		  struct sl_err *err);
 /* Removes the name, if the account is still allowed to. */
 void sl_admin_unbind(struct sl_admin_socket *s);
 
-/*
- * Removes sockets in SL_RUN_DIR that dead gateways left: default names of admin sockets at which no
- * process listens. Backends' sockets in the same folder stay.
- */
+/* Removes default names of admin sockets in SL_RUN_DIR at which no process listens. */
 void sl_admin_sweep(void);
 
 /* Returns a listening TCP socket, or -1 and one line in err. */

@@ -11,10 +11,7 @@
 #include "config/agent_status.h"
 #include "control/fields.h"
 
-/*
- * Buckets are powers of two of nanoseconds from 1 us to 17 s. These are borders of the histograms'
- * buckets too, so counts are exact.
- */
+/* Buckets are powers of two of nanoseconds from 1 us to 17 s, which the histograms have, too. */
 enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
 
 static void write_head(struct sl_strbuf *b, const char *prefix, const char *name, const char *type,
@@ -26,7 +23,7 @@ static void write_head(struct sl_strbuf *b, const char *prefix, const char *name
 			 total, help, prefix, name, total, type);
 }
 
-/* Appends a label; backslash, quote and line feed of the value are escaped. */
+/* Escapes backslash, quote and line feed of the value. */
 static void write_label(struct sl_strbuf *b, const char *name, const char *value)
 {
 	sl_strbuf_printf(b, "%s=\"", name);
@@ -41,7 +38,7 @@ static void write_label(struct sl_strbuf *b, const char *name, const char *value
 	sl_strbuf_char(b, '"');
 }
 
-/* A metric family over all objects of a kind; visitors add labels and objects. */
+/* A metric family; visitors add labels and objects. */
 struct metric_family {
 	struct sl_strbuf *b;
 	const char *prefix;
@@ -152,7 +149,6 @@ static void backend_labels(struct sl_strbuf *b, uint32_t worker, const struct sl
 	write_label(b, "backend", k->name);
 }
 
-/* Visits the struct at an offset in struct sl_backend_info, for each backend. */
 static void visit_each_backend(const struct metric_family *f, const struct sl_gateway_info *in,
 			       size_t offset)
 {
@@ -211,7 +207,6 @@ static void visit_subsets(const struct metric_family *f, struct sl_gateway *g,
 	}
 }
 
-/* A counter per name: sluice_drops_total{worker="0",reason="tcp_rst"} 3 */
 static void visit_agents(const struct metric_family *f, struct sl_gateway *g,
 			 const struct sl_gateway_info *in)
 {
@@ -350,7 +345,7 @@ static void render_stage(struct sl_strbuf *b, const char *pool, unsigned stage,
 	uint64_t below = 0, all = 0;
 	uint32_t at = 0;
 
-	/* h->count is written at another moment than the buckets, so it is not used. */
+	/* h->count is written at another moment than the buckets. */
 	for (uint32_t i = 0; i < SL_HIST_BUCKET_CNT; i++)
 		all += h->bucket[i];
 	for (unsigned bit = LE_FIRST_BIT; bit <= LE_LAST_BIT; bit++) {
@@ -472,7 +467,7 @@ void sl_metrics_heads(struct sl_strbuf *out)
 	const struct sl_gateway_info info = {.cfg = &nothing};
 	struct sl_strbuf all;
 
-	/* Without workers and pools only the heads of families are printed. */
+	/* Without workers and pools only the heads are printed. */
 	sl_strbuf_grow(&all, 1 << 20);
 	render_all(NULL, &info, &all);
 	for (const char *line = sl_strbuf_cstr(&all), *end; (end = strchr(line, '\n'));

@@ -6,9 +6,8 @@
 #include "base/strbuf.h"
 #include "gateway/gateway.h"
 
-/* Appends all metrics to out. */
 void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *out);
-/* Appends "# HELP name text" and "# TYPE name kind" of every metric, without samples. */
+/* Appends "# HELP name text" and "# TYPE name kind" of every metric. */
 void sl_metrics_heads(struct sl_strbuf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overrides of a pool by `sluice set`, stored in the struct sl_svc_ctl that batch controllers read at
- * each tick. Zero means auto; therefore fields in which zero is a value hold the value plus one.
+ * Overrides of a pool by `sluice set`, which batch controllers read at each tick. Zero means auto;
+ * fields in which zero is a value hold the value plus one.
  */
 #include <errno.h>
 #include <stdio.h>

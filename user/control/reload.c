@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control thread's part of a reload, after SIGHUP or POST /reload: sl_control_reload ->
- * load_next -> hand_over -> sl_gateway_reload(). While the gateway is busy with a reload, only the
- * newest configuration waits; sl_control_step() tries again.
+ * The control thread's part of a reload. While the gateway is busy with a reload, only the newest
+ * configuration waits; sl_control_step() tries again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +50,7 @@ static void remember_text(struct sl_control *c, const json_t *diff)
 	c->reload_warns = json_array_size(restart) != 0;
 }
 
-/* Passes the waiting configuration to the gateway. Returns 0, also if it is busy, or -1 and err. */
+/* Returns 0, also if the gateway is busy, or -1 and err. */
 static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 {
 	const struct sl_config *now = sl_gateway_info(c->opt.gateway)->cfg;
@@ -96,7 +95,6 @@ static void log_warning(void *arg, const char *line)
 	sl_log_warn("%s", line);
 }
 
-/* Logs each line of a refused configuration. */
 static void log_refused(const char *lines)
 {
 	for (const char *end; *lines; lines = end + (*end == '\n')) {
@@ -105,7 +103,6 @@ static void log_refused(const char *lines)
 	}
 }
 
-/* Returns false and a line in err for each mistake. */
 static bool check_system(struct sl_config *next, struct sl_err *err)
 {
 	static char text[SL_CFG_ERR_LEN];

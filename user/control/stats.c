@@ -116,7 +116,6 @@ static json_t *backend_json(const struct sl_backend_info *b)
 	return o;
 }
 
-/* Lists only addresses that were refused. */
 static json_t *refused_json(const struct sl_top_refused *r)
 {
 	json_t *list = json_array();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of the gateway as JSON, for /stats and /events, and so for status, top and dashboard. */
+/* The state of the gateway as JSON, for /stats and /events. */
 #ifndef SL_CONTROL_STATS_H
 #define SL_CONTROL_STATS_H
 
@@ -20,20 +20,19 @@ struct sl_window {
 	uint64_t next_ns;
 };
 
-/* Allocates the window. Returns 0 or -ENOMEM. */
 int sl_window_init(struct sl_window *w, uint32_t service_max);
 void sl_window_fini(struct sl_window *w);
-/* Stores the histograms of now, if 2 s have passed. */
+/* Stores the histograms, if 2 s have passed. */
 void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns);
 
 /* Returns the state, for the caller to decref. NULL: out of memory. */
 json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *w);
 
-/* Returns the overrides of a pool that are set. NULL: out of memory. */
+/* Returns the overrides that are set. NULL: out of memory. */
 json_t *sl_override_json(const struct sl_svc_ctl *ctl);
 /*
- * Sets one override: name is size, shed, hold, bound or deadline; value as in a configuration, or
- * "auto" to remove it. Returns 0, or -EINVAL and a line in err.
+ * Sets one override: size, shed, hold, bound or deadline. value as in a configuration, or "auto" to
+ * remove it. Returns 0, or -EINVAL and a line in err.
  */
 int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value,
 		    struct sl_err *err);
