@@ -104,7 +104,7 @@ static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_fron
 	c->total += c->left;
 	if (c->left)
 		return SL_CHUNKED_DATA;
-	c->extra = 0; /* trailers have their own limit */
+	c->extra = 0;
 	return SL_CHUNKED_TRAILER;
 }
 

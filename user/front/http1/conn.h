@@ -27,9 +27,9 @@ enum http1_flag {
 	CONN_DRAIN = 1 << 0,
 	CONN_CLOSED = 1 << 1, /* cb->close was called, or connection gone */
 	CONN_CLOSE = 1 << 2,
-	CONN_POOLED = 1 << 3,  /* `part` is from env->heads */
-	CONN_NO_BODY = 1 << 4, /* the error answers HEAD */
-	CONN_RX = 1 << 5,      /* the tail's body is being received */
+	CONN_POOLED = 1 << 3,
+	CONN_NO_BODY = 1 << 4,
+	CONN_RX = 1 << 5, /* the tail's body is being received */
 };
 
 /* A partial head or trailers and a body exclude each other, and share memory. */
@@ -42,8 +42,8 @@ struct http1 {
 			union {
 				struct sl_frame *frame;
 				uint8_t *buf;
-			} part;                  /* partial head or trailers, while part_len > 0 */
-			uint64_t rx_ns, take_ns; /* of its first byte */
+			} part; /* partial head or trailers, while part_len > 0 */
+			uint64_t rx_ns, take_ns;
 		};
 	};
 	uint32_t part_len;
@@ -114,7 +114,6 @@ struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *en
 
 /* reply.c. Writes what is available and fits of a reply; sets REPLY_DONE at its end. */
 void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st);
-/* Writes h->error as the last reply. */
 void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env);
 
 #endif

@@ -32,7 +32,6 @@ static void cancel_all(struct http1 *h, const struct sl_front_env *env)
 	}
 }
 
-/* Cancels remaining streams. */
 static void shut_down(struct http1 *h, const struct sl_front_env *env, bool reset)
 {
 	if (h->flags & CONN_CLOSED)
@@ -61,7 +60,6 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env)
 		}
 		if (st->state != REPLY_DONE || !(st->flags & (ST_RX_OVER | ST_CLOSE)))
 			return;
-		/* Request and reply are complete. */
 		flags = st->flags;
 		if (sl_http1_rx(h) == st)
 			h->phase = PHASE_DEAD;
@@ -227,7 +225,7 @@ static size_t deliver_body(struct http1 *h, const struct sl_front_env *env, stru
 	struct sl_stream *st = sl_http1_rx(h);
 	size_t taken;
 
-	st->flags &= (uint8_t)~ST_EXPECT; /* the client did not wait */
+	st->flags &= (uint8_t)~ST_EXPECT;
 	if (st->refused) {
 		h->discarded += (uint32_t)len;
 		return len;
@@ -373,7 +371,6 @@ static size_t conn_input(void *state, const struct sl_front_env *env, struct sl_
 		n = input_step(h, env, chunk, used);
 		used += n;
 	}
-	/* conn_ready() starts a reply. */
 	if (!h->head || h->head->state != REPLY_NONE || h->head->flags & ST_EXPECT)
 		sl_http1_advance(h, env);
 	if (h->phase == PHASE_DEAD) {
@@ -477,7 +474,7 @@ static void conn_eof(void *state, const struct sl_front_env *env, bool listens)
 
 	if (end_upgraded(h, env) || (!listens && give_up(h, env)))
 		return;
-	if (h->part_len && h->phase == PHASE_HEAD) { /* prefer the parse error */
+	if (h->part_len && h->phase == PHASE_HEAD) {
 		buf = h->flags & CONN_POOLED ? h->part.buf : h->part.frame->data;
 		if (sl_http1_parse(sl_span_of(buf, h->part_len), env->limits, &head) >= 0)
 			sl_http1_refuse(&head, 400, SL_FRONT_ERR_BAD_REQUEST);

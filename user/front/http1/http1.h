@@ -63,7 +63,7 @@ static inline bool sl_http1_refuse(struct sl_http1_head *head, unsigned status,
 
 /* Zero at start, except `stops` and `unbounded`. */
 struct sl_http1_chunked {
-	uint64_t left; /* DATA: rest of this chunk */
+	uint64_t left;
 	uint64_t total;
 	uint32_t extra; /* extensions and trailers */
 	uint8_t state;
@@ -76,18 +76,18 @@ enum sl_http1_chunked_state {
 	SL_CHUNKED_SIZE,
 	SL_CHUNKED_EXT,
 	SL_CHUNKED_EXT_NAME,
-	SL_CHUNKED_EXT_NAME_OVER, /* blanks after the name */
+	SL_CHUNKED_EXT_NAME_OVER,
 	SL_CHUNKED_EXT_VALUE,
 	SL_CHUNKED_EXT_TOKEN,
 	SL_CHUNKED_EXT_QUOTED,
-	SL_CHUNKED_EXT_PAIR, /* after a backslash */
+	SL_CHUNKED_EXT_PAIR,
 	SL_CHUNKED_EXT_OVER, /* after the value, or blanks after the size */
 	SL_CHUNKED_SIZE_LF,
 	/* the caller consumes `left` bytes and subtracts them */
 	SL_CHUNKED_DATA,
 	SL_CHUNKED_DATA_CR,
 	SL_CHUNKED_DATA_LF,
-	SL_CHUNKED_TRAILER, /* trailer line or final CRLF */
+	SL_CHUNKED_TRAILER,
 	SL_CHUNKED_TRAILER_NAME,
 	SL_CHUNKED_TRAILER_VALUE,
 	SL_CHUNKED_TRAILER_LF,

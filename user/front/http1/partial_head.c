@@ -50,7 +50,6 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 		sl_http1_fail(h, env, 503, SL_FRONT_ERR_NO_FRAME);
 		return sl_mspan_of(NULL, 0);
 	}
-	/* The frame is full: continue in a buffer that fits any head. */
 	if (!(h->flags & CONN_POOLED) && h->part_len == cap) {
 		uint8_t *buf = env->heads ? sl_front_head_get(env, h->conn) : NULL;
 

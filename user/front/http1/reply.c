@@ -8,7 +8,7 @@
 enum {
 	INLINE_BODY = 4096,     /* up to this size a copy costs less than a second write */
 	DISCARD_MAX = 64 << 10, /* unneeded body that is read instead of closing */
-	CHUNK_OVERHEAD = 32,    /* size line, CRLF and last chunk */
+	CHUNK_OVERHEAD = 32,
 };
 
 static const struct sl_span last_chunk = SL_SPAN_LIT("0\r\n\r\n");
@@ -32,7 +32,7 @@ static enum sl_http1_framing choose_framing(const struct sl_stream *st, const st
 {
 	if (st->method == SL_METHOD_HEAD || r->status == 204 || r->status == 304)
 		return SL_HTTP1_NO_BODY;
-	if (r->upgrade.len) /* ends with the connection */
+	if (r->upgrade.len)
 		return SL_HTTP1_UNTIL_CLOSE;
 	if (st->trailers && r->trailer_cnt)
 		return SL_HTTP1_CHUNKS;
@@ -85,7 +85,6 @@ static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 	return (size_t)(p - from);
 }
 
-/* Ends the connection so that the client notices. */
 static void break_off(struct http1 *h, struct sl_stream *st)
 {
 	st->flags |= ST_CLOSE | ST_RX_OVER;
@@ -97,7 +96,6 @@ static void break_off(struct http1 *h, struct sl_stream *st)
 		sl_http1_rx_over(h);
 }
 
-/* Called again if there is no room. */
 static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl_front_env *env,
 						struct sl_stream *st)
 {
@@ -176,7 +174,6 @@ static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct
 	return taken;
 }
 
-/* Returns false if no more is available or fits. */
 static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct sl_piece piece = env->cb->peek(h->conn, st);
@@ -241,7 +238,6 @@ static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
 	return STARTED;
 }
 
-/* Not inlined: large buffer. */
 static __attribute__((noinline)) enum start
 write_large_head(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 		 const struct sl_reply *r, struct sl_piece piece, size_t *taken)
@@ -261,7 +257,6 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 	return start == BAD ? write_large_head(h, env, st, r, piece, taken) : start;
 }
 
-/* Returns false if there is none, or no room. */
 static bool start_reply(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	SL_UNINIT struct sl_reply_parts parts;
@@ -324,6 +319,5 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 		memcpy(buf + n, body.ptr, body.len);
 		n += body.len;
 	}
-	/* If it does not fit, just close. */
 	(void)env->cb->write_head(h->conn, buf, n);
 }
