@@ -29,14 +29,13 @@ enum {
 	H2_HELD = 13, /* length of an RST_STREAM frame */
 };
 
-/* Usage of one client address. */
 struct h2_source {
 	uint64_t memory; /* of sl_h2_env.mem */
 	uint32_t conns, streams;
-	uint32_t calls;    /* of sl_h2_env.calls */
-	uint32_t beyond;   /* header bytes above the head limit, in this burst */
-	uint32_t heads;    /* all header bytes, in this burst */
-	uint64_t burst_ns; /* time of that burst */
+	uint32_t calls;  /* of sl_h2_env.calls */
+	uint32_t beyond; /* header bytes above the head limit, in this burst */
+	uint32_t heads;  /* all header bytes, in this burst */
+	uint64_t burst_ns;
 };
 
 struct sl_h2_env {
@@ -47,12 +46,12 @@ struct sl_h2_env {
 	struct h2_source *sources; /* [cfg.sources] */
 	struct sl_list watches;    /* health watches in `calls` */
 	struct sl_h2_mem mem;
-	uint64_t heads_put_off; /* pauses by the share of a burst */
+	uint64_t heads_put_off;
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_option *option;
-	uint8_t *head;   /* [limits->max_head]: in a burst of input */
-	uint8_t *cookie; /* joined cookie */
-	void *fields;    /* reply being submitted; nghttp2 copies them */
+	uint8_t *head; /* [limits->max_head]: in a burst of input */
+	uint8_t *cookie;
+	void *fields; /* reply being submitted; nghttp2 copies them */
 };
 
 /* Fields of a request as received: {u16 name length, u16 value length, name, value}... */
@@ -63,8 +62,8 @@ struct h2_head {
 	bool pooled;
 	bool too_large;
 	bool cookie;
-	bool blanks;       /* a value had surrounding blanks: allowed in gRPC only */
-	uint16_t seen;     /* message.c: fields received */
+	bool blanks; /* a value had surrounding blanks: allowed in gRPC only */
+	uint16_t seen;
 	const char *fault; /* why the request is malformed, or NULL */
 	int32_t id;
 	uint64_t rx_ns, take_ns;
@@ -89,8 +88,8 @@ struct h2_recent {
 };
 
 struct h2_walk {
-	uint32_t left; /* payload bytes to skip */
-	uint8_t have;  /* bytes in `head` */
+	uint32_t left;
+	uint8_t have;
 	uint8_t head[9 +
 		     /* frame header; also a PRIORITY dependency or padding length */
 		     4];
@@ -152,9 +151,9 @@ enum h2_stream_flag {
 	ST_LOCAL = 1 << 5, /* answered by the front, no stream of the core */
 	ST_CALL = 1 << 6,  /* ST_LOCAL with `call` */
 	ST_LENGTH = 1 << 7,
-	ST_ASKED = 1 << 8,      /* early reply; a PING follows */
-	ST_WAITS = 1 << 9,      /* head waits until the client reads */
-	ST_EXPECT = 1 << 11,    /* 100 (Continue) is due */
+	ST_ASKED = 1 << 8, /* early reply; a PING follows */
+	ST_WAITS = 1 << 9,
+	ST_EXPECT = 1 << 11,
 	ST_CONNECT = 1 << 10,   /* extended CONNECT, RFC 8441 */
 	ST_MALFORMED = 1 << 12, /* reset follows, RFC 9113 8.1.1 */
 };

@@ -166,7 +166,7 @@ static void free_all(struct h2_conn *c, struct sl_list *list)
 		sl_list_del(&s->link);
 		sl_call_free(s);
 		if (c->stuck == s)
-			c->stuck = NULL; /* its bytes are dropped */
+			c->stuck = NULL;
 		put_stream(c, s);
 		if (st && whole)
 			c->front->cb->done(c->conn, st);
@@ -186,7 +186,6 @@ static bool is_over(struct h2_conn *c)
 	return (c->flags & H2_FAILED) || !nghttp2_session_want_read(c->session);
 }
 
-/* The client may keep the connection. */
 static void end_session(struct h2_conn *c)
 {
 	nghttp2_session_del(c->session);
@@ -252,7 +251,7 @@ static int start_session(struct h2_conn *c)
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_FIRST_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, l->max_head},
 		{NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* optional */
+		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
 	};
 	size_t cnt = sizeof(iv) / sizeof(iv[0]) - !l->upgrades;
 

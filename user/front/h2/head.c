@@ -42,7 +42,7 @@ void sl_h2_head_keep(struct h2_conn *c)
 		return;
 	buf = sl_front_head_get(c->front, c->conn);
 	if (!buf) {
-		h->buf = NULL; /* sl_h2_head_end() refuses it */
+		h->buf = NULL; /* sl_h2_head_end() refuses the request */
 		sl_h2_count(c, SL_FRONT_ERR_NO_FRAME);
 		return;
 	}
@@ -99,11 +99,11 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 
 struct parse {
 	struct h2_conn *c;
-	struct sl_http1_head head; /* with the checks shared with HTTP/1 */
+	struct sl_http1_head head;
 	struct sl_span path, grpc_timeout, host, protocol;
 	uint64_t announced;
-	const char *why; /* cause of a refusal */
-	bool malformed;  /* reset after the answer */
+	const char *why;
+	bool malformed;
 	uint8_t *cookie;
 	size_t cookie_len;
 	struct sl_header *cookie_at;

@@ -30,7 +30,6 @@ static int32_t stream_of(const uint8_t *head)
 	return (int32_t)(sl_get_be32(head + FRAME_HEAD - 4) & INT32_MAX);
 }
 
-/* `top`: highest stream opened. */
 static bool is_idle_reset(const uint8_t *head, int32_t top)
 {
 	int32_t id = stream_of(head);
@@ -39,7 +38,6 @@ static bool is_idle_reset(const uint8_t *head, int32_t top)
 	       id > top;
 }
 
-/* Returns true if `len` first bytes may belong to an RST_STREAM. */
 static bool may_be_reset(const uint8_t *p, size_t len)
 {
 	return len <= TYPE_AT || p[TYPE_AT] == NGHTTP2_RST_STREAM;

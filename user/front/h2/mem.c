@@ -12,7 +12,7 @@ struct sl_h2_slab {
 	void *free_head;
 	uint32_t size;
 	uint32_t used;
-	uint32_t fresh; /* first byte never allocated */
+	uint32_t fresh;
 	uint8_t class;
 	bool listed;
 };

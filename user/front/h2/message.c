@@ -14,7 +14,7 @@ enum {
 	SEEN_PROTOCOL = 1 << 4,
 	SEEN_HOST = 1 << 5,
 	SEEN_LENGTH = 1 << 6,
-	SEEN_REGULAR = 1 << 7, /* a regular field */
+	SEEN_REGULAR = 1 << 7,
 	IS_CONNECT = 1 << 8,
 	IS_OPTIONS = 1 << 9,
 	IS_STAR = 1 << 10, /* :path is "*" */

@@ -159,7 +159,6 @@ static size_t give_body(struct h2_stream *s, struct sl_span bytes)
 	return n;
 }
 
-/* Returns false if refused. */
 static bool pass_message(struct h2_stream *s)
 {
 	bool compressed = s->in.prefix[0];
@@ -171,7 +170,6 @@ static bool pass_message(struct h2_stream *s)
 	return true;
 }
 
-/* Returns false if the call was refused. */
 static bool message_begins(struct h2_stream *s)
 {
 	if (s->in.messages > 1 && !s->st->open_ended)
@@ -294,7 +292,6 @@ static bool take_announced(struct h2_stream *s, size_t len)
 	return true;
 }
 
-/* Returns true if the body is shorter than content-length. */
 static bool is_short(const struct h2_stream *s)
 {
 	return s->body_left && s->body_left != SL_LEN_UNKNOWN;
@@ -365,7 +362,7 @@ static void trailers_over(struct h2_conn *c, struct h2_stream *s, bool end)
 		if (wants_trailers(s))
 			sl_h2_trailers(c, s);
 		else
-			sl_h2_head_drop(c); /* refused since the trailers began */
+			sl_h2_head_drop(c);
 	}
 	sl_h2_request_over(s);
 }

@@ -21,7 +21,7 @@ struct fields {
 	size_t cnt;
 	char scratch[SCRATCH];
 	size_t used;
-	bool full; /* a field cannot be sent */
+	bool full;
 };
 
 size_t sl_h2_reply_scratch(void)
@@ -158,7 +158,6 @@ static bool submit_trailers(struct h2_stream *s, const struct fields *f)
 /* Makes nghttp2 reset the stream: the reply is incomplete. */
 enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
 
-/* gRPC trailers carry the cause. */
 static int end_broken(struct h2_stream *s, uint32_t *flags)
 {
 	SL_UNINIT struct sl_reply_parts why;
@@ -175,7 +174,6 @@ static int end_broken(struct h2_stream *s, uint32_t *flags)
 	return submit_trailers(s, f) ? 0 : RESET_STREAM;
 }
 
-/* The gateway refused the rest of the request. */
 static int end_cut_off(struct h2_stream *s, uint32_t *flags)
 {
 	struct fields *f = s->conn->env->fields;
@@ -193,7 +191,7 @@ static int end_body(struct h2_stream *s, uint32_t *flags)
 	const struct sl_reply *r = &parts.reply;
 	struct fields *f = s->conn->env->fields;
 
-	if (s->flags & ST_LENGTH && s->st->reply_left) /* shorter than announced */
+	if (s->flags & ST_LENGTH && s->st->reply_left)
 		return RESET_STREAM;
 	if (!s->conn->front->cb->trailers(s->conn->conn, s->st, &parts))
 		return end_broken(s, flags);
@@ -385,7 +383,6 @@ static void reset_stream(struct h2_stream *s, uint32_t code)
 	s->flags |= ST_HEAD_SENT;
 }
 
-/* Returns true if the known trailers can be sent. */
 static bool trailers_ok(const struct h2_stream *s, const struct sl_reply *r, bool grpc)
 {
 	struct fields *f = s->conn->env->fields;
@@ -405,7 +402,6 @@ static bool start_bad_gateway(struct h2_stream *s)
 				  : start_http(s, &own.reply, 0, NULL);
 }
 
-/* Returns the body length, if known or complete. */
 static uint64_t length_of(const struct h2_stream *s, const struct sl_reply *r)
 {
 	struct sl_piece piece;
