@@ -65,7 +65,6 @@ void sl_call_small_part(struct h2_call *k, const uint8_t *end)
 
 static void pump_call(struct h2_call *k);
 
-/* Continues with the next request. */
 static void send_answer(struct h2_call *k)
 {
 	k->answering = false;

@@ -27,11 +27,11 @@ struct h2_call {
 	/* with prefixes: [head, tail) of buf[cap] */
 	uint8_t *buf;
 	uint32_t cap, head, tail;
-	uint32_t asked; /* request being answered, with prefix; 0: none */
+	uint32_t asked;
 	uint8_t kind;
-	uint8_t told;   /* WATCH: last status; 0: none */
-	bool answering; /* parts are being written */
-	bool whole;     /* the client has ended */
+	uint8_t told; /* WATCH: last status; 0: none */
+	bool answering;
+	bool whole; /* the client has ended */
 	bool finished;
 	uint8_t part, part_cnt;
 	uint8_t small_len;

@@ -162,7 +162,7 @@ static bool index_extensions(struct sl_descriptors *d)
 			continue;
 		while (i < d->extensions.cnt &&
 		       compare_spans(e[i].type, sl_set_symbols(d)[k].name) < 0)
-			i++; /* its type is not defined */
+			i++;
 		for (n = 0; i + n < d->extensions.cnt &&
 			    sl_span_eq(e[i + n].type, sl_set_symbols(d)[k].name);
 		     n++)

@@ -58,7 +58,7 @@ size_t sl_grpc_prefix(uint8_t *to, uint64_t message_len, bool compressed);
 
 /* Splits one direction into messages. Initially zero. */
 struct sl_grpc_reader {
-	uint64_t left; /* of the message */
+	uint64_t left;
 	uint8_t prefix[SL_GRPC_PREFIX];
 	uint8_t have;
 	bool in_message;

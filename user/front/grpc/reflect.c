@@ -10,7 +10,7 @@ enum { FILE_PROTO = 1, ERROR_CODE = 1, ERROR_MESSAGE };
 
 struct reflect_query {
 	struct sl_span host, text;
-	uint32_t kind; /* field number; 0: none known */
+	uint32_t kind;
 };
 
 /* Field `no` of the response, containing `body`. */
@@ -97,7 +97,6 @@ void sl_reflect(struct h2_call *k)
 		return;
 	}
 	f = look_up(k->s->conn->front->descriptors, &a);
-	/* Headers of the enclosing fields. */
 	if (f.no == FILE_RESPONSE)
 		p = sl_pb_put_head(p, FILE_PROTO, f.body.len);
 	if (f.no == ERROR) {

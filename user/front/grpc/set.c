@@ -27,7 +27,6 @@ bool sl_set_fail(struct sl_descriptors *d, const char *fmt, ...)
 	return false;
 }
 
-/* Returns one more element, or NULL without memory. */
 static void *array_append(struct sl_descriptors *d, struct sl_array *a, size_t size)
 {
 	if (a->cnt == a->cap) {
@@ -150,7 +149,7 @@ static struct sl_span define_symbol(struct sl_descriptors *d, struct sl_span sco
 
 struct scope {
 	struct sl_span name;
-	struct sl_span self; /* scope of a service's methods */
+	struct sl_span self;
 	unsigned depth;
 };
 
