@@ -133,7 +133,7 @@ bool sl_aead_open(const struct sl_aead *a, enum sl_tls_suite suite, const struct
 		IMB_CHACHA20_POLY1305_INIT(a->lib, key->bytes, &o.chacha, nonce, aad, SL_AEAD_AAD);
 		open_pieces(&o, pieces, len);
 		IMB_CHACHA20_POLY1305_DEC_FINALIZE(a->lib, &o.chacha, found, SL_AEAD_TAG);
-	} else if (len <= pieces->len) { /* common: one contiguous piece */
+	} else if (len <= pieces->len) {
 		gcm.open(keys, &o.gcm, pieces->ptr, pieces->ptr, len, nonce, aad, SL_AEAD_AAD,
 			 found, SL_AEAD_TAG);
 	} else {

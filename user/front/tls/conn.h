@@ -68,10 +68,10 @@ struct sl_tls_conn {
 	uint8_t alpn;
 	uint8_t message_len;
 	uint8_t message[SL_TLS_KEY_UPDATE_LEN];
-	uint16_t update_credit; /* see take_update() */
-	uint16_t piece_max;     /* largest content of a record, both directions */
-	uint8_t depth;          /* nested calls into the layer above */
-	bool paused;            /* `plain` was not taken completely */
+	uint16_t update_credit;
+	uint16_t piece_max; /* largest content of a record, both directions */
+	uint8_t depth;      /* nested calls into the layer above */
+	bool paused;        /* `plain` was not taken completely */
 	bool update_due;
 	bool again; /* `resume` was called within `input` */
 	bool eof;   /* close_notify follows the held bytes */
@@ -102,7 +102,7 @@ struct sl_tls {
 	struct sl_tls_server *servers[SL_MAX_LISTENERS];
 	uint32_t queued;
 	struct sl_sipkey key;
-	uint16_t shares[SL_TLS_BUCKETS]; /* handshakes per bucket */
+	uint16_t shares[SL_TLS_BUCKETS];
 	struct sl_tls_stats stats;
 };
 

@@ -23,7 +23,7 @@ enum {
 	SHARE = SL_TLS_HANDSHAKES / 32, /* per bucket, when there are MANY */
 	LAST = SL_TLS_HANDSHAKES / 8,   /* for buckets without one */
 	FEW = 16,                       /* typical of a browser at start */
-	HEAD_MAX = 16 << 10,            /* limit of write_head() */
+	HEAD_MAX = 16 << 10,
 };
 
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c)
@@ -49,7 +49,6 @@ static void put_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 	t->stats.handshakes--;
 }
 
-/* Returns false if the queue is full. */
 static bool submit_handshake(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->queued_ns = *t->cfg.now_ns;
@@ -117,7 +116,6 @@ static struct sl_tls_hs *new_hs(struct sl_tls_conn *c)
 	return hs;
 }
 
-/* Returns the length of complete records. */
 static size_t whole_records(const struct sl_tls_hs *hs, size_t len)
 {
 	size_t at = 0;
@@ -236,14 +234,12 @@ static void open_conn(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 	c->filter.up->opened(c->filter.user);
 	if (!sl_tls_leave(c))
 		return;
-	/* The layer below may hold more. */
 	sl_tls_enter(c);
 	sl_tls_pump(c);
 	if (sl_tls_leave(c))
 		sl_tls_go_on(c);
 }
 
-/* After the step's output was written. */
 static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 {
 	struct sl_tls *t = c->tls;

@@ -4,7 +4,6 @@
 
 enum { CLIENT_HELLO = 1, PRE_SHARED_KEY = 41, RANDOM = 2 + 32, TICKET_NAME = 16 };
 
-/* Reads a vector. False: incomplete. */
 static bool take_vector(struct sl_span *from, unsigned len_bytes, struct sl_span *out)
 {
 	size_t len = 0;

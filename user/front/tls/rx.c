@@ -15,7 +15,6 @@ enum {
 	USER_CANCELED = 90,
 };
 
-/* Returns false if too many follow each other. */
 static bool note_quiet_record(struct sl_tls_conn *c)
 {
 	if (++c->quiet <= SL_TLS_QUIET_MAX)
@@ -321,7 +320,6 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 	return false;
 }
 
-/* Returns false if the chunk is finished. */
 static bool take_record(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 {
 	uint8_t *head = (uint8_t *)(uintptr_t)chunk->ptr + at, type;

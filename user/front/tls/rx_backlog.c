@@ -170,7 +170,7 @@ void sl_tls_backlog_drop(struct sl_tls_conn *c, size_t len)
 		len -= f->len;
 		sl_frame_put(umem_of(c), f);
 	}
-	if (len && SL_ENSURE(h->head)) { /* callers never drop more than is held */
+	if (len && SL_ENSURE(h->head)) {
 		h->head->data += len;
 		h->head->len = (uint16_t)(h->head->len - len);
 		h->len -= (uint32_t)len;

@@ -20,7 +20,7 @@ static const uint8_t alpn_h2[] = {2, 'h', '2'};
 static const uint8_t alpn_all[] = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 struct tls_group {
-	SSL_CTX **ctxs;                 /* per thread */
+	SSL_CTX **ctxs;
 	const struct sl_tls_cert *cert; /* the first; its names identify the group */
 };
 
@@ -178,7 +178,6 @@ static bool is_clean(const char *text, size_t len)
 	return true;
 }
 
-/* Returns false if too long or not printable. */
 static bool describe_client(struct sl_tls_hs *hs, const X509 *x)
 {
 	BIO *subject = BIO_new(BIO_s_mem()), *san = BIO_new(BIO_s_mem());
@@ -253,7 +252,6 @@ static bool finish_handshake(struct sl_tls_hs *hs)
 	return true;
 }
 
-/* Returns false if too long or without memory. */
 static bool take_out(struct sl_tls_hs *hs)
 {
 	BIO *bio = SSL_get_wbio(hs->ssl);
@@ -425,7 +423,6 @@ static bool add_group(struct sl_tls_server *s, const struct sl_tls_cert *cert,
 	return ok;
 }
 
-/* Joins the group with its names, or a new one. */
 static bool add_pair(struct sl_tls_server *s, const struct sl_tls_pair *p,
 		     const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {

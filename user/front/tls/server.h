@@ -20,9 +20,9 @@ struct sl_tls_server;
 struct sl_tls_conn;
 
 enum {
-	SL_TLS_HS_BYTES = 17 << 10,                       /* one record and some more */
-	SL_TLS_CHAIN_MAX = 128 << 10,                     /* all certificates of a listener */
-	SL_TLS_FLIGHT_MAX = SL_TLS_CHAIN_MAX + (8 << 10), /* whole flight */
+	SL_TLS_HS_BYTES = 17 << 10,
+	SL_TLS_CHAIN_MAX = 128 << 10,
+	SL_TLS_FLIGHT_MAX = SL_TLS_CHAIN_MAX + (8 << 10),
 	SL_TLS_CLIENT_CERT_MAX = 64 << 10,
 	SL_TLS_IDENTITY_MAX = 256,
 	SL_TLS_NAME_MAX = 256
@@ -44,11 +44,11 @@ struct sl_tls_hs {
 	uint8_t step;
 	uint8_t alert; /* FAILED: ours or the client's; 255: none */
 	bool peer_alert;
-	bool ticket;       /* in the ClientHello */
+	bool ticket;
 	bool away;         /* a thread has it */
 	_Atomic bool gone; /* client gone: skip the work */
-	bool begun;        /* at least one step done */
-	bool few;          /* few handshakes of the address */
+	bool begun;
+	bool few;
 	bool resumed;
 	bool too_large; /* FAILED: above SL_TLS_CLIENT_CERT_MAX */
 	uint8_t alpn;

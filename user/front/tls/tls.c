@@ -29,7 +29,7 @@ enum sl_tls_end sl_tls_end_of(uint8_t alert)
 {
 	unsigned i = SL_TLS_END_VERSION;
 
-	if (alert >= 43 && alert <= 46 && alert != 45) /* about certificates */
+	if (alert >= 43 && alert <= 46 && alert != 45)
 		return SL_TLS_END_BAD_CERTIFICATE;
 	while (i < SL_TLS_END_OTHER && alerts[i] != alert)
 		i++;
@@ -223,7 +223,7 @@ static void below_named(void *user)
 
 static void below_opened(void *user)
 {
-	(void)user; /* a header was read; the handshake follows */
+	(void)user;
 }
 
 static const struct sl_conn_user below_tells = {
@@ -377,7 +377,7 @@ unsigned sl_tls_poll(void *arg)
 	for (; sl_tls_next_ns(t) <= *t->cfg.now_ns; n++)
 		reset_conn(
 			sl_container_of(sl_list_pop_head(&t->shed), struct sl_tls_conn, holders));
-	if (t->cfg.collect && sl_mempool_used(&t->hs)) /* otherwise no thread has one */
+	if (t->cfg.collect && sl_mempool_used(&t->hs))
 		n += t->cfg.collect(t->cfg.arg, t);
 	return n;
 }

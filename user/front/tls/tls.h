@@ -57,14 +57,14 @@ enum sl_tls_end {
 };
 
 struct sl_tls_stats {
-	uint64_t full, resumed;        /* completed handshakes */
+	uint64_t full, resumed;
 	uint64_t ends[SL_TLS_END_CNT]; /* incomplete handshakes, broken connections */
 	uint64_t waited_ns;            /* total time in the threads' queues */
 	uint64_t steps;
 	uint64_t records_in, records_out;
 	uint64_t key_updates;
 	uint32_t handshakes;
-	uint32_t queued; /* of these, held by threads */
+	uint32_t queued;
 	uint32_t conn_bytes;
 };
 
