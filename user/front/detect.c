@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selects the front of a connection. */
 #include "front/front.h"
 
 const struct sl_front_ops *sl_front_detect(struct sl_span first)

@@ -188,8 +188,8 @@ struct sl_front_limits {
 	uint32_t max_pipeline; /* http1: requests without a reply */
 	uint32_t max_streams;
 	uint32_t max_resets_per_s; /* h2: rapid resets, PING and SETTINGS floods */
-	uint64_t max_message;      /* bytes of a gRPC message */
-	bool upgrades;             /* h2: announce extended CONNECT, RFC 8441 */
+	uint64_t max_message;
+	bool upgrades; /* h2: announce extended CONNECT, RFC 8441 */
 	/* h2: share of connections and streams per address; 1: no limit */
 	double address_connections, address_streams;
 };
@@ -296,7 +296,6 @@ struct sl_front_env {
 uint8_t *sl_front_head_get(const struct sl_front_env *env, void *conn);
 void sl_front_head_put(const struct sl_front_env *env, uint8_t *buf);
 
-/* Protocol errors with their metric names. */
 #define SL_FRONT_ERRORS(X)                                                                         \
 	X(BAD_REQUEST, "bad_request")                                                              \
 	X(SMUGGLING, "smuggling")                                                                  \
@@ -321,7 +320,7 @@ enum sl_front_error {
 		SL_FRONT_ERR_CNT
 };
 
-enum { SL_FRONT_STATE_SIZE = 64 }; /* bytes inside the core's client connection */
+enum { SL_FRONT_STATE_SIZE = 64 };
 
 enum sl_front_rest {
 	SL_FRONT_BUSY,

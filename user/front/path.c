@@ -109,7 +109,7 @@ static uint8_t *copy_name(uint8_t *out, const uint8_t *p, const uint8_t *end)
 bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out)
 {
 	const uint8_t *p = path.ptr, *limit = path.ptr + path.len, *end;
-	uint8_t *at = buf; /* last segment's end, without a slash */
+	uint8_t *at = buf;
 	bool slash = false;
 
 	*out = path;
@@ -149,7 +149,6 @@ bool sl_path_is_simple(struct sl_span path)
 	return true;
 }
 
-/* Returns the length of the sequence at p, or 0 if invalid. */
 static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 {
 	size_t n = *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
@@ -167,7 +166,6 @@ static size_t utf8_len(const uint8_t *p, const uint8_t *end)
 	return n;
 }
 
-/* Returns the encoded length, or 0 if invalid. */
 static size_t decode_byte(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
@@ -183,7 +181,6 @@ static size_t decode_byte(const uint8_t *p, const uint8_t *end, uint8_t *c)
 	return *c ? 3 : 0;
 }
 
-/* Of the literal interpretation. */
 static bool stays_encoded(uint8_t c)
 {
 	return c == '/' || c == '\\' || c == '%';
@@ -246,7 +243,6 @@ static enum segment segment_kind(const uint8_t *p, const uint8_t *end)
 	return len == 1 ? HERE : UP;
 }
 
-/* Resolves the literal interpretation. */
 static bool resolve_path(struct sl_span literal, uint8_t *to, struct sl_path_readings *out,
 			 bool *empty)
 {

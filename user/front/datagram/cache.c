@@ -14,8 +14,8 @@ enum { SLOT_FREE, SLOT_PENDING, SLOT_ANSWERED };
 struct sl_datagram_slot {
 	struct sl_datagram_source src;
 	uint64_t id;
-	uint64_t sent_ns;      /* ANSWERED: last reply */
-	uint32_t next;         /* bucket or free list */
+	uint64_t sent_ns;
+	uint32_t next;
 	uint32_t older, newer; /* ANSWERED: by age */
 	uint16_t len;
 	uint8_t state;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Front for datagrams. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -29,7 +28,7 @@ struct sl_datagrams {
 	struct sl_list open;
 	struct sl_mempool requests;
 	struct sl_datagram_cache cache;
-	uint8_t payload[PAYLOAD_MAX]; /* reply gathered from several pieces */
+	uint8_t payload[PAYLOAD_MAX];
 };
 
 static struct sl_datagrams *datagrams_of(void *state)
@@ -82,7 +81,6 @@ static void refuse_request(struct sl_datagrams *d, const struct sl_front_env *en
 		    sl_span_of(NULL, 0), slot);
 }
 
-/* Makes the body of a complete reply contiguous. */
 static struct sl_span gather_reply(struct sl_datagrams *d, const struct sl_front_env *env,
 				   struct sl_stream *st)
 {
