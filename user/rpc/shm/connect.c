@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connects to a backend: sl_shm_dial -> connect_until, peer credentials -> handshake. Blocks until
- * its deadline.
- */
+/* Connects to a backend. Blocks until its deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

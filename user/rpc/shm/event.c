@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping and waking, see shm.h. sl_shm_wake_peer() of slots.c wakes the peer. */
+/* Sleeping and waking, see shm.h. */
 #include <errno.h>
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"

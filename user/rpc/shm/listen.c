@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts gateways; never blocks. The kernel tells the peer's user before a byte is read. A peer
- * that sends no hello keeps one of PENDING_MAX entries for at most a second.
+ * Accepts gateways; never blocks. The kernel tells the peer's user before a byte is read. A silent
+ * peer keeps one of PENDING_MAX entries for at most a second.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,25 +15,24 @@
 
 enum { PENDING_MAX = 16, HELLO_TIMEOUT_MS = 1000, RETRY_MS = 100 };
 
-/* Connected, waiting for its hello. */
 struct shm_pending {
 	int sock; /* -1: unused */
 	uint64_t deadline_ns;
 };
 
 struct shm_listener {
-	struct sl_rpc_listener base; /* fd: epoll over the listening and the pending sockets */
+	struct sl_rpc_listener base; /* fd: epoll */
 	int sock;
-	uint64_t retry_ns; /* 0, or out of descriptors: accepts nothing until then */
+	uint64_t retry_ns; /* out of descriptors: accepts nothing until then */
 	struct shm_pending pending[PENDING_MAX];
 	struct sl_shm_geometry max_sizes;
 	struct sockaddr_un sa;
-	ino_t inode; /* of our socket file, so that a successor's is not removed */
+	ino_t inode; /* ours: a successor's file is not removed */
 };
 
 static void drop_pending(struct shm_listener *l, struct shm_pending *p)
 {
-	close(p->sock); /* also leaves the epoll set */
+	close(p->sock);
 	p->sock = -1;
 	l->base.refused++;
 }
@@ -45,7 +44,6 @@ static bool watch_fd(struct shm_listener *l, int fd)
 	return epoll_ctl(l->base.fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* Returns an unused entry, or drops the oldest one for it. */
 static struct shm_pending *pending_slot(struct shm_listener *l)
 {
 	struct shm_pending *oldest = &l->pending[0];
@@ -103,7 +101,7 @@ static struct sl_shm *create_conn(struct shm_listener *l, int sock, struct sl_rp
 		h->epoch = sl_rpc_boot_epoch();
 		h->status = SL_RPC_OK;
 		if (sl_shm_hello_send(sock, h, memfd))
-			s->gone = true; /* the first poll finds it */
+			s->gone = true;
 	}
 	close(memfd);
 	return s;
@@ -131,7 +129,7 @@ static struct sl_shm *advance_pending(struct shm_listener *l, struct shm_pending
 	return s;
 }
 
-/* A connection that is not accepted would wake the backend again and again. */
+/* An unaccepted connection would wake the backend repeatedly. */
 static void listen_again(struct shm_listener *l, uint64_t retry_ns)
 {
 	struct epoll_event ev = {.events = retry_ns ? 0 : EPOLLIN, .data.fd = l->sock};

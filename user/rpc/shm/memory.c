@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The shared memory: geometry, seals, layout (see shm.h). The listener creates it; the gateway maps
- * what an untrusted peer sent. sl_shm_new() verifies it for both.
- */
+/* The shared memory: geometry, seals, layout (see shm.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -105,7 +102,6 @@ struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, 
 		goto free_s;
 	s->map_len = len;
 	set_ring_pointers(s, g, acceptor);
-	/* Each message touches slots, so map them now. Best effort. */
 	(void)madvise(s->map, len, MADV_DONTDUMP);
 	(void)madvise(s->map, SL_SHM_PAGE + 2 * slots_len(g), MADV_POPULATE_WRITE);
 	s->base.ops = &sl_shm_ops;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Messages into the peer's slots, and out of ours. The next message or a CREDIT reports released
- * room.
- */
+/* Messages into the peer's slots, and out of ours. */
 #include <errno.h>
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"
@@ -22,7 +19,7 @@ static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	uint32_t len = header->fragment_len, seq = c->sent, at;
 	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->tx_slots, s->mask, seq);
 
-	(void)cookie; /* copied when this returns */
+	(void)cookie; /* copied */
 	if (s->gone)
 		return -ENOTCONN;
 	if (!sl_credits_room(c, sl_message_kind(header)))
@@ -44,7 +41,6 @@ static int shm_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	return 0;
 }
 
-/* The peer has read the messages before `upto`. */
 static void complete_posts(struct sl_shm *s, uint32_t upto)
 {
 	struct sl_credits *c = &s->base.credits;
@@ -84,7 +80,7 @@ static void consumed_upto(struct sl_shm *s, uint32_t seq)
 	s->base.credits.bulk_consumed = s->rx_bulk_end[(seq - 1) & s->mask];
 }
 
-/* Takes the next message off the ring. Returns 1, 0 if there is none, or -EPROTO. */
+/* Returns 1, 0 (none), or -EPROTO. */
 static int take_message(struct sl_shm *s, struct sl_message *m)
 {
 	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
@@ -137,7 +133,6 @@ static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned ma
 	return (int)n;
 }
 
-/* Publishes how far this end has read, for the peer's posted_bytes and its bell. */
 static void publish_posts(struct sl_shm *s)
 {
 	s->published = s->base.credits.consumed;
@@ -181,7 +176,7 @@ static void shm_flush(struct sl_transport *t)
 			.priority = SL_CLASS_CONTROL,
 		};
 
-		/* CREDIT stays due if there is no room; the peer's own CREDIT makes room. */
+		/* CREDIT stays due if there is no room. */
 		(void)shm_post(&s->base, &h, NULL, 0, 0);
 	}
 	if (s->published != t->credits.consumed)
