@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS 1.3 with an external pre-shared key only. An ephemeral key exchange protects recorded traffic
- * if the key leaks later. No end has or accepts a certificate: verification of one fails, since no
- * CA is trusted.
+ * if the key leaks later. No end has or accepts a certificate: verification fails, since no CA is
+ * trusted.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -14,7 +14,7 @@
 static const char label[] = "sluice tcp pre-shared key";
 static const unsigned char identity[] = "sluice rpc";
 
-/* TLS_AES_128_GCM_SHA256. Only its hash matters, and the other suite has the same. */
+/* TLS_AES_128_GCM_SHA256: only its hash matters. */
 static const unsigned char suite[] = {0x13, 0x01};
 static const char suites[] = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 

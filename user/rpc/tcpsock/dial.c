@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects to a backend: sk_dial -> try_all -> try_one -> connect_socket, exchange_hellos -> run_handshake. */
+/* Connects to a backend. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -13,10 +13,9 @@ struct sk_dial_call {
 	const struct sl_rpc_dial_options *opt;
 	struct sk_context context;
 	uint64_t deadline_ns;
-	const char *why; /* more specific than the errno */
+	const char *why;
 };
 
-/* Returns 0 when the socket is ready, -ETIMEDOUT, or another -errno. */
 static int await_socket(int sock, short events, uint64_t deadline_ns)
 {
 	struct pollfd p = {.fd = sock, .events = events};
@@ -50,7 +49,6 @@ static int connect_socket(int sock, const struct addrinfo *to, uint64_t deadline
 	return rc ? rc : -error;
 }
 
-/* Waits for input of the peer. Returns 0 or -errno. */
 static int await_input(const struct sk_dial_call *d, struct sk_stream *s)
 {
 	int rc = await_socket(s->sock, (short)(POLLIN | (sk_buf_len(&s->out) ? POLLOUT : 0)),
@@ -76,7 +74,6 @@ static int run_handshake(struct sk_dial_call *d, struct sk_stream *s)
 	return rc < 0 ? rc : 0;
 }
 
-/* Exchanges the hellos. Returns 0 or -errno. */
 static int exchange_hellos(struct sk_dial_call *d, struct sk_stream *s, struct sk_hello *h)
 {
 	const struct sl_rpc_hello ours = {
@@ -212,7 +209,7 @@ static struct sl_transport *sk_dial(const struct sl_rpc_dial_options *opt, const
 	return NULL;
 }
 
-/* Finds the address and the source: connecting a datagram socket only asks the routes. */
+/* Connecting a datagram socket only asks the routes. */
 static int sk_route_info(const char *address, const struct sl_rpc_rdma *rdma, char *text,
 			 size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes before the first message. listen.c checks the client's first record in the clear, before
- * TLS allocates memory for it (RFC 8446 4, 5.1). Each end then sends its hello within TLS.
+ * Bytes before the first message. The client's first record is checked before TLS allocates memory
+ * for it (RFC 8446 4, 5.1).
  */
 #include <errno.h>
 #include "rpc/tcpsock/sock.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Accepts gateways. A client that has not proven the key gets one of PENDING_MAX entries for some
- * seconds. It gets no further memory before its ClientHello has fully arrived in the kernel's
- * buffer. If all entries are used, the address with the most of them loses one, so that no address
- * can keep the others out.
+ * seconds. It gets no further memory before the kernel has its whole ClientHello. If all entries
+ * are used, the address with the most loses one: no address can keep the others out.
  *
  *   SOCK_NEW --ClientHello--> SOCK_TLS --key proven--> SOCK_HELLO --hello--> a transport
  *
- * All sockets are edge-triggered; `due`: epoll has reported it, and it was not handled yet.
+ * All sockets are edge-triggered; `due`: an event was not handled yet.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -20,7 +19,7 @@
 
 enum {
 	PENDING_MAX = 32,
-	SOCKS_MAX = 4, /* addresses of one name */
+	SOCKS_MAX = 4,
 	BACKLOG = 1024,
 	HELLO_TIMEOUT_MS = 3000,
 	RETRY_MS = 100, /* after running out of descriptors */
@@ -35,16 +34,16 @@ struct sock_pending {
 	bool due;
 	uint64_t deadline_ns;
 	struct sockaddr_storage from;
-	uint8_t crowd[8]; /* unit of the quota: an IPv4 address, an IPv6 /64 */
+	uint8_t crowd[8]; /* quota: an IPv4 address, an IPv6 /64 */
 	struct sk_stream s;
 	struct sk_hello hello;
 };
 
 struct sock_listener {
-	struct sl_rpc_listener base; /* fd: epoll over everything below */
+	struct sl_rpc_listener base; /* fd: epoll */
 	int socks[SOCKS_MAX];
 	unsigned sock_cnt;
-	bool due; /* connections may be waiting */
+	bool due;
 	uint64_t retry_ns;
 	struct sk_context context;
 	uint32_t slots, bulk_len;
@@ -68,7 +67,7 @@ static void drop_pending(struct sock_listener *l, struct sock_pending *p)
 	l->base.refused++;
 }
 
-/* Returns an unused entry, or drops the oldest one of the address with the most. */
+/* Drops the oldest entry of the address with the most, if none is unused. */
 static struct sock_pending *pending_slot(struct sock_listener *l)
 {
 	struct sock_pending *worst = l->pending;
@@ -109,7 +108,7 @@ static void add_pending(struct sock_listener *l, int sock, const struct sockaddr
 		drop_pending(l, p);
 }
 
-/* Accepts from one socket. Returns false when it is empty. */
+/* Returns false when the socket is empty. */
 static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < EVENTS_MAX; i++) {
@@ -149,7 +148,6 @@ static int check_client_hello(struct sock_listener *l, struct sock_pending *p)
 	return 1;
 }
 
-/* Answers the hello. Returns the transport, or NULL. */
 static struct sl_sock *create_conn(struct sock_listener *l, struct sock_pending *p)
 {
 	struct sl_rpc_hello h = p->hello.words;
@@ -296,7 +294,6 @@ static int open_one(struct sock_listener *l, const struct addrinfo *at)
 	return rc;
 }
 
-/* Listens at all addresses of the name that this host has. */
 static int open_all(struct sock_listener *l, const struct addrinfo *all)
 {
 	int rc = 0, missing = -EADDRNOTAVAIL;

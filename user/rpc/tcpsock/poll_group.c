@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Poll group of an owner's sockets: an epoll of their own. One edge-triggered epoll_wait() finds
- * the sockets with events; idle sockets cost nothing.
+ * Poll group of an owner's sockets: one edge-triggered epoll_wait() finds those with events.
  *
- * An owner's thread may not be allowed to create an epoll. Each socket therefore brings one
- * (`spare`), which the owner keeps if it has none.
+ * An owner's thread may not be allowed to create an epoll: each socket brings one (`spare`).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +15,7 @@
 enum { EVENTS_MAX = 64 };
 
 struct sk_poll_group {
-	struct sl_poll_group base; /* fd: the epoll */
+	struct sl_poll_group base;
 	struct sl_list node;
 	const void *owner;
 	unsigned sock_cnt;
@@ -42,7 +40,7 @@ static void group_poll(struct sl_poll_group *group)
 	}
 }
 
-/* Always ready to sleep: new and untaken events both ring. */
+/* Untaken events ring, too. */
 static bool group_arm(struct sl_poll_group *group)
 {
 	(void)group;
@@ -95,7 +93,7 @@ void sk_poll_group_free(struct sk_poll_group *h)
 	free(h);
 }
 
-/* Returns the owner's group, or makes `spare` the owner's. Lock held. */
+/* Makes `spare` the owner's group if there is none. Lock held. */
 static struct sk_poll_group *owner_group(struct sl_sock *k, const void *owner)
 {
 	struct sk_poll_group *h = find_group(owner);

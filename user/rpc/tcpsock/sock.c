@@ -10,18 +10,13 @@
 #include <sys/ioctl.h>
 #include "base/check.h"
 
-/*
- * A message takes two attempts, a long one more. More than this per message means endless CREDITs
- * or one-byte records, which wait for the next poll.
- */
+/* Bounds endless CREDITs and one-byte records per poll. */
 enum { LOOKS_PER_MSG = 4 };
 
 static struct sl_sock *sock_of(struct sl_transport *t)
 {
 	return (struct sl_sock *)t;
 }
-
-/* --- out --- */
 
 static uint32_t tx_room_for(const struct sl_sock *k, enum sl_credit_kind kind)
 {
@@ -58,7 +53,7 @@ static int sock_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	enum sl_credit_kind kind = sl_message_kind(header);
 	uint32_t left = h.fragment_len, all = left + (uint32_t)sizeof(h);
 
-	(void)cookie; /* copied, or encrypted, when this returns */
+	(void)cookie; /* copied or encrypted */
 	if (k->s.ended)
 		return -ENOTCONN;
 	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max || all > tx_room_for(k, kind))
@@ -96,7 +91,6 @@ static void sock_flush(struct sl_transport *t)
 		.priority = SL_CLASS_CONTROL,
 	};
 
-	/* CREDIT stays due if there is no room. */
 	if (sl_credits_due(&t->credits))
 		(void)sock_post(t, &credit, NULL, 0, 0);
 	if (t->posted_bytes)
@@ -136,9 +130,7 @@ static bool sock_delivered(const struct sl_transport *t)
 	return !t->posted_bytes && ioctl(t->fd, SIOCOUTQ, &unacked) == 0 && !unacked;
 }
 
-/* --- in --- */
-
-/* Reads more bytes. Returns 1, 0 (none now), or a negative errno. */
+/* Returns 1, 0 (none now), or a negative errno. */
 static int fill_rx(struct sl_sock *k)
 {
 	int n;
@@ -149,7 +141,7 @@ static int fill_rx(struct sl_sock *k)
 		k->rx_head = 0;
 	}
 	if (k->rx_tail == SK_RX)
-		return 0; /* until a message is released */
+		return 0;
 	n = sk_stream_read(&k->s, k->rx + k->rx_tail, SK_RX - k->rx_tail);
 	if (n > 0) {
 		k->rx_tail += (uint32_t)n;
@@ -159,7 +151,7 @@ static int fill_rx(struct sl_sock *k)
 	return n;
 }
 
-/* Takes the next message. Returns 1, 0 (not complete yet), or -EPROTO. */
+/* Returns 1, 0 (not complete yet), or -EPROTO. */
 static int take_message(struct sl_sock *k, struct sl_message *m)
 {
 	const uint8_t *at = k->rx + k->rx_head;
@@ -216,20 +208,18 @@ static void sock_release(struct sl_transport *t, const struct sl_message *m)
 		k->rx_head = k->rx_tail = 0;
 }
 
-/* --- events --- */
-
 static bool sock_arm(struct sl_transport *t, bool want_room)
 {
 	const struct sl_sock *k = sock_of(t);
 
-	(void)want_room; /* always watched */
+	(void)want_room;
 	return k->dry && !k->s.ended && !sk_stream_may_read(&k->s) &&
 	       !(t->posted_bytes && k->s.writable);
 }
 
 static void sock_disarm(struct sl_transport *t)
 {
-	(void)t; /* edge-triggered: nothing to undo */
+	(void)t;
 }
 
 static int sock_check(struct sl_transport *t)
@@ -241,8 +231,6 @@ static int sock_check(struct sl_transport *t)
 		sk_stream_event(&k->s);
 	return k->s.ended ? -ENOTCONN : 0;
 }
-
-/* --- life --- */
 
 static void sock_close(struct sl_transport *t)
 {
@@ -276,7 +264,7 @@ void sk_sock_options(int sock)
 {
 	static const int one = 1, notsent = SK_NOTSENT;
 
-	/* An older kernel may not know an option: not needed. */
+	/* optional */
 	(void)setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)setsockopt(sock, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof(notsent));
 }

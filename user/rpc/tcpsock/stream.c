@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURNS_MAX = 16 }; /* records without payload in one read */
+enum { TURNS_MAX = 16 }; /* records without payload */
 
 /* --- the BIO that OpenSSL uses as its socket --- */
 
@@ -70,9 +70,7 @@ static void make_wire_method(void)
 	BIO_meth_set_ctrl(wire_method, wire_control);
 }
 
-/* --- socket --- */
-
-/* Fills `in` by one recv(). Returns 1, 0 (none now), -EPROTO or -ENOTCONN. */
+/* Returns 1, 0 (none now), -EPROTO or -ENOTCONN. */
 static int receive_wire(struct sk_stream *s)
 {
 	struct sk_buf *b = &s->in;
@@ -120,8 +118,6 @@ void sk_stream_push(struct sk_stream *s)
 		}
 	}
 }
-
-/* --- life --- */
 
 static int resize_buf(struct sk_buf *b, uint32_t cap)
 {
@@ -187,9 +183,7 @@ void sk_stream_close(struct sk_stream *s)
 	*s = (struct sk_stream){.sock = -1};
 }
 
-/* --- bytes --- */
-
-/* Handles the failure of an OpenSSL call. Returns 1 (try again), 0 (wait) or a negative errno. */
+/* Returns 1 (try again), 0 (wait) or a negative errno. */
 static int continue_tls(struct sk_stream *s, int rc)
 {
 	switch (SSL_get_error(s->ssl, rc)) {
@@ -262,7 +256,7 @@ int sk_stream_write(struct sk_stream *s, const void *from, uint32_t len)
 	return -ENOTCONN;
 }
 
-/* Leaves a record's room for what OpenSSL sends by itself. */
+/* Leaves room for a record of OpenSSL. */
 uint32_t sk_stream_room(const struct sk_stream *s)
 {
 	uint32_t room = s->out.cap - sk_buf_len(&s->out);
