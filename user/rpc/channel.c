@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Input of a channel, and the end of requests and batches. A request ends in sl_channel_forget(),
- * by its last reply, cancel, time-out or sl_channel_down(). A batch ends in sl_channel_report_sent(), when
- * no request of it is computed and its bytes are returned.
+ * Input of a channel, and the end of requests and batches. A request ends in sl_channel_forget(); a
+ * batch in sl_channel_report_sent(), when its requests and bytes are done.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -11,7 +10,7 @@
 #include "rpc/session.h"
 
 enum { CREDIT_MAX = 1 << 30 };
-/* wait for the GOAWAY of a drained channel to leave */
+/* for the GOAWAY to leave */
 #define PARTING_NS (UINT64_C(5) * SL_NS_PER_SEC)
 /* Reply bytes of a stream after which its window may widen. */
 enum { HEARD = 4 * SL_RPC_STREAM_WINDOW };
@@ -27,7 +26,6 @@ static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
 	}
 }
 
-/* Parts that have not begun to leave are of no use, and their memory is shared. */
 static void drop_parts(struct sl_rpc_channel *ch, struct sl_pending *p)
 {
 	struct sl_list *at;
@@ -59,7 +57,7 @@ void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p)
 	sl_channel_forget(ch, p);
 }
 
-/* `sent` precedes batch_done, so a batch that is still being sent waits. */
+/* `sent` precedes batch_done. */
 void sl_channel_report_sent(struct sl_rpc_channel *ch)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -138,15 +136,14 @@ static void answered(struct sl_rpc_channel *ch, struct sl_pending *p)
 	leave_batch(ch, p);
 }
 
-/* Returns the flags that all entries of a message share. */
 static uint8_t kind_of(const struct sl_rpc_entry *e)
 {
 	return e->flags & (SL_ENTRY_MORE | SL_ENTRY_NO_MESSAGE | SL_ENTRY_COMPRESSED);
 }
 
 /*
- * Checks a GO_ON entry, which carries no payload and precedes the reply. Without metadata it is 100
- * (Continue), once, if the client waits for it. With metadata it is one of some interim replies.
+ * Checks a GO_ON entry, which has no payload and precedes the reply. Without metadata it is 100
+ * (Continue), once; with metadata an interim reply.
  */
 static bool take_go_on(struct sl_pending *p, const struct sl_rpc_entry *e)
 {
@@ -160,7 +157,6 @@ static bool take_go_on(struct sl_pending *p, const struct sl_rpc_entry *e)
 	return expected;
 }
 
-/* Returns false if the entry exceeds the credit or does not continue the reply. */
 static bool entry_begins(struct sl_rpc_channel *ch, struct sl_pending *p,
 			 const struct sl_rpc_entry *e)
 {
@@ -213,7 +209,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 
 	if (sl_unlikely(ch->link.error))
 		return;
-	/* Cancelled, timed out, or invented; or the rest of such a reply. */
+	/* Cancelled, timed out, or invented. */
 	if (!p || (!part->first && !p->from)) {
 		ch->stats.late_replies += part->last;
 		return;
@@ -241,7 +237,6 @@ static void on_part(void *ctx, const struct sl_part *part)
 	p->from = part->last ? NULL : part->header;
 	p->rest = part->last ? e->rest : p->rest;
 	note_times(p, e);
-	/* The backend has computed its last message. */
 	if (reply.status == SL_RPC_OK && !reply.more)
 		answered(ch, p);
 	if (reply.last && !reply.more) {
@@ -255,7 +250,7 @@ static void on_part(void *ctx, const struct sl_part *part)
 
 static void on_cancel(void *ctx, uint64_t id)
 {
-	(void)ctx, (void)id; /* link.c takes CANCEL at backends only */
+	(void)ctx, (void)id; /* backends only */
 }
 
 static void on_window(void *ctx, uint64_t id, uint32_t bytes)
@@ -290,7 +285,6 @@ static unsigned on_grants(void *ctx, struct sl_rpc_window *to, unsigned max)
 	return n;
 }
 
-/* Returns true if the last message, or its rest, needs no more credit. */
 static bool has_all(const struct sl_pending *p)
 {
 	return !(p->flags & SL_ENTRY_MORE) && p->credit >= p->rest;
@@ -301,10 +295,7 @@ static uint32_t window_of(const struct sl_pending *p)
 	return p->stream && !p->wide ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;
 }
 
-/*
- * Widens some streams whose callers keep nothing. Not all: wide windows cost memory if the callers
- * stop reading.
- */
+/* Widens some streams whose callers keep nothing; all would cost memory. */
 static void widen(struct sl_outstanding *o, struct sl_pending *p, uint64_t kept)
 {
 	if (!p->stream || p->wide || kept || p->given < HEARD || o->wide_cnt == SL_RPC_WIDE_MAX)
@@ -313,10 +304,7 @@ static void widen(struct sl_outstanding *o, struct sl_pending *p, uint64_t kept)
 	o->wide_cnt++;
 }
 
-/*
- * Grants half a window at a time. A caller that keeps more than that does not delay the end of the
- * batch.
- */
+/* Grants half a window at a time. */
 void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 {
 	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
@@ -332,7 +320,6 @@ void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 	more = p->credit < most ? most - p->credit : 0;
 	if (more < window / 2 || has_all(p))
 		return;
-	/* The timer has waited for the caller; now it waits for the peer. */
 	allow_grace(ch, p);
 	p->credit += more;
 	p->due += more;
@@ -362,7 +349,7 @@ static void on_goaway(void *ctx, bool stays)
 		sl_channel_wake(ch);
 }
 
-/* Otherwise its open streams would keep the channel draining. */
+/* Ends a drain, which open streams would prolong. */
 static void on_ready(void *ctx)
 {
 	struct sl_rpc_channel *ch = ctx;
@@ -427,7 +414,7 @@ void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
 	struct sl_rpc *r = ch->rpc;
 	void *cookie = p->cookie;
 
-	/* The peer waits for credit: the caller delays it. */
+	/* The caller delays the peer. */
 	if (p->credit < window_of(p) / 2 && !has_all(p)) {
 		sl_timer_set(&r->wheel, &p->timer, r->now_ns + r->cfg.grace_ns);
 		return;
@@ -492,7 +479,7 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 	return (unsigned)n;
 }
 
-/* The peer may still be computing requests that were given up here. */
+/* The peer may still compute requests given up here. */
 static uint64_t dead_after_ns(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;
@@ -528,7 +515,6 @@ static void report_port_state(struct sl_rpc_channel *ch)
 	ch->rpc->ops->state(ch->rpc->app, ch->app_data, ch->state);
 }
 
-/* The peer knows, or takes nothing at all. */
 static bool is_drained(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	if (!sl_channel_closes_when_idle(ch) || ch->outstanding) {

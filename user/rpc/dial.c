@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the transport of an endpoint, scheme://address, and draws the number of this process. */
+/* Finds the transport of an endpoint, scheme://address. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

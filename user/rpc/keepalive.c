@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detects a dead peer: one PING per interval of silence; three unanswered ones end the link. Not
- * time but PINGs are counted: an end that did not run meanwhile has sent none.
+ * Detects a dead peer: three unanswered PINGs end the link. PINGs are counted, not time: an end
+ * that did not run has sent none.
  */
 #include <errno.h>
 #include "rpc/link.h"

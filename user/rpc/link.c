@@ -72,7 +72,6 @@ static struct sl_reassembler *reassembler_of(struct sl_link *l, const struct sl_
 	return unused;
 }
 
-/* Takes a fragment of a REQUEST or RESPONSE. Returns 0 or -errno. */
 static int feed_fragment(struct sl_link *l, const struct sl_message *m)
 {
 	const struct sl_rpc_header *h = &m->header;
@@ -87,7 +86,6 @@ static int feed_fragment(struct sl_link *l, const struct sl_message *m)
 		return -EPROTO;
 	if (first) {
 		rc = sl_reassembler_start(r, h, l->mem, l->scratch);
-		/* The answer will be as urgent, and more such messages may follow. */
 		if (h->priority < SL_CLASS_CNT)
 			l->out.o->seen_ns[h->priority] = l->now_ns;
 	} else {
@@ -145,7 +143,7 @@ static int handle_message(struct sl_link *l, const struct sl_message *m)
 	case SL_RPC_CANCEL: return l->takes == SL_RPC_REQUEST ? handle_cancel(l, m) : -EPROTO;
 	case SL_RPC_WINDOW: return handle_windows(l, m);
 	case SL_RPC_PING:
-		/* One PONG answers any number of PINGs: a flood costs its sender only. */
+		/* One PONG answers any number of PINGs, against floods. */
 		l->pong_due = true;
 		l->pong_id = m->header.id;
 		return 0;
@@ -157,7 +155,7 @@ static int handle_message(struct sl_link *l, const struct sl_message *m)
 	}
 }
 
-/* Takes all: the owner may sleep then, and nothing reports the rest. */
+/* Takes all: nothing reports the rest to a sleeping owner. */
 static void handle_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
 {
 	SL_UNINIT uint64_t cookies[SL_LINK_POLL];
@@ -290,7 +288,7 @@ static void add_cancel(struct sl_link *l, uint64_t id)
 	struct sl_link_cancels *c;
 
 	if ((!l->cancels || l->last_cancels->cnt == SL_RPC_MAX_CANCELS) && !add_cancels(l)) {
-		fail_link(l, -ENOBUFS); /* the end of the link cancels it, too */
+		fail_link(l, -ENOBUFS);
 		return;
 	}
 	c = l->last_cancels;
@@ -307,7 +305,7 @@ static void count_posted(struct sl_link *l, struct sl_send *s)
 		sl_list_add_tail(&l->in_flight, &s->node);
 }
 
-/* Shortens a slice to what the transport reads without a copy, unless that is too little. */
+/* Avoids a copy of the transport, unless too little is left. */
 static uint32_t within_spans(const struct sl_link *l, const struct sl_send *s, uint32_t len)
 {
 	uint32_t max = l->t->spans_max;
@@ -321,7 +319,6 @@ static uint32_t within_spans(const struct sl_link *l, const struct sl_send *s, u
 	return have < len && have >= l->t->slice_min ? (uint32_t)have : len;
 }
 
-/* Returns false if the transport does not take the slice now. */
 static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 {
 	struct sl_rpc_header h = s->header;
@@ -345,7 +342,6 @@ static bool send_slice(struct sl_link *l, struct sl_send *s, uint32_t len)
 	return true;
 }
 
-/* Returns true if the cap allows a message of this class, and no other link waits. */
 static bool is_free_for(const struct sl_link *l, enum sl_rpc_class class)
 {
 	const struct sl_tx_port *o = l->out.o;
@@ -356,8 +352,7 @@ static bool is_free_for(const struct sl_link *l, enum sl_rpc_class class)
 }
 
 /*
- * Fast path: nothing waits and the message fits a slot. The queue would choose the same. Returns
- * false if the queue must handle it.
+ * Fast path: nothing waits and the message fits a slot. Returns false if the queue must handle it.
  */
 static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class)
 {
@@ -383,7 +378,7 @@ static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class c
 	return true;
 }
 
-/* Updates posted_bytes. What was taken while the cap held something back trains the limit. */
+/* What was taken while the cap held something back trains the limit. */
 static void watch_progress(struct sl_link *l)
 {
 	struct sl_tx_port *o = l->out.o;
@@ -400,7 +395,6 @@ static void watch_progress(struct sl_link *l)
 	o->capped = false;
 }
 
-/* Returns the most urgent active class, for which others are cut. */
 static unsigned urgent_class(const struct sl_link *l)
 {
 	const uint64_t *seen_ns = l->out.o->seen_ns;
@@ -549,10 +543,7 @@ static void send_control(struct sl_link *l)
 			break;
 		l->window_cnt = 0;
 	}
-	/*
-	 * A gateway's GOAWAY follows its last request; a backend's precedes the replies that
-	 * refuse.
-	 */
+	/* A gateway's GOAWAY follows its last request; a backend's precedes its refusals. */
 	if (l->away != l->said_away && !(l->away && l->q.cnt && l->takes == SL_RPC_RESPONSE) &&
 	    post_control(l, l->away ? SL_RPC_GOAWAY : SL_RPC_READY,
 			 l->away == SL_AWAY_UNREADY ? SL_GOAWAY_STAYS : 0))
@@ -571,11 +562,11 @@ void sl_link_flush(struct sl_link *l, uint64_t now_ns)
 		send_control(l);
 	if (l->q.cnt) {
 		pump_queue(l);
-		send_cancels(l); /* for messages that are complete now */
+		send_cancels(l);
 	}
 	l->t->ops->flush(l->t);
 	if (sl_unlikely(l->second != NULL))
-		l->second->ops->flush(l->second); /* credit */
+		l->second->ops->flush(l->second);
 }
 
 bool sl_link_arm(struct sl_link *l)
@@ -585,7 +576,7 @@ bool sl_link_arm(struct sl_link *l)
 	bool wants_room = l->q.cnt + l->window_cnt != 0 || l->cancels ||
 			  (!sl_list_empty(&o->waiting) && l->out.counted);
 
-	/* No completion of ours will come; those of others will soon. */
+	/* No completion of ours will come. */
 	if (l->error || (l->cut && l->q.cnt) || (waits && !l->out.posted))
 		return false;
 	return l->move ? sl_migrate_arm(l, wants_room) : l->t->ops->arm(l->t, wants_room);

@@ -5,12 +5,11 @@
 
 #include "base/clock.h"
 
-#define FOLLOW_NS (5 * SL_NS_PER_SEC) /* time for each step of the peer */
-/* HALF: the peer may be computing. PINGs end the link earlier. */
+#define FOLLOW_NS (5 * SL_NS_PER_SEC) /* per step */
+/* The peer may be computing in HALF. */
 #define HALF_NS    (15 * SL_NS_PER_SEC)
 #define OFFERED_NS (30 * SL_NS_PER_SEC) /* backend: until the gateway's MIGRATE */
 
-/* A gateway's link sends the first MIGRATE. */
 static bool is_gateway(const struct sl_link *l)
 {
 	return l->takes == SL_RPC_RESPONSE;
@@ -23,7 +22,6 @@ static void finish_move(struct sl_link *l, bool moved_on)
 
 	if (t->ops->halt)
 		t->ops->halt(t);
-	/* The lent bytes of what was sent on it. */
 	while ((node = sl_list_pop_head(&l->retired_in_flight)))
 		l->ops->sent(l->ctx, sl_container_of(node, struct sl_send, node));
 	l->second = NULL;
@@ -47,10 +45,7 @@ int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns)
 {
 	int rc;
 
-	/*
-	 * A gateway offers a third transport only after it has left the first or given up the
-	 * second.
-	 */
+	/* A gateway offers a third transport only after it has left one. */
 	if (!is_gateway(l) && (l->move == SL_MOVE_RETIRED || l->move == SL_MOVE_OFFERED))
 		finish_move(l, l->move == SL_MOVE_RETIRED);
 	if (l->error || l->move)
@@ -113,9 +108,8 @@ void sl_migrate_sent(struct sl_link *l)
 }
 
 /*
- * Exchanges the first messages on the next transport. The gateway's PING makes it known to
- * acceptors that learn of a connection by its input; the backend's PONG shows that the link was
- * found. Returns 0 or -errno.
+ * Exchanges the first messages on the next transport. The gateway's PING makes it known to the
+ * acceptor; the PONG shows that the link was found.
  */
 static int probe_second(struct sl_link *l)
 {
@@ -139,7 +133,7 @@ static int probe_second(struct sl_link *l)
 	return is_gateway(l) ? 0 : send_control_now(t, SL_RPC_PONG);
 }
 
-/* Only CREDIT may arrive by this transport. Returns 0 or -errno. */
+/* Only CREDIT may arrive. */
 static int expect_credit(struct sl_transport *t)
 {
 	struct sl_message m;
@@ -199,7 +193,6 @@ static bool arm_first(struct sl_link *l, bool wants_room)
 	return l->t->ops->arm(l->t, wants_room);
 }
 
-/* The peer may take long for each step, or never make it. */
 static bool arm_second(struct sl_link *l)
 {
 	/* Nothing arrives between PONG and the first MIGRATE. */

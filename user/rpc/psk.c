@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A connection needs six MACs. OpenSSL's EVP would look up the algorithm and allocate for each, so
- * these use the deprecated SHA-256 functions.
- */
+/* The deprecated SHA-256 functions: OpenSSL's EVP would allocate for each MAC. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "rpc/psk.h"
 
@@ -21,24 +18,22 @@
 #include "base/clock.h"
 
 enum {
-	BLOCK = 64,       /* of SHA-256 */
-	CACHED_FILES = 8, /* cached files */
-	OLD_S = 2,        /* a later change has another time: no file system's clock is coarser */
+	BLOCK = 64, /* of SHA-256 */
+	CACHED_FILES = 8,
+	OLD_S = 2, /* no file system's clock is coarser */
 };
 
 struct psk_file {
 	char path[PATH_MAX];
-	struct stat st;      /* when it was read; size 0: unused */
-	uint64_t checked_ns; /* when it was last found unchanged */
-	uid_t reader;        /* another effective user may not be allowed to read it */
+	struct stat st; /* when read; size 0: unused */
+	uint64_t checked_ns;
+	uid_t reader; /* another effective user may not be allowed to read it */
 	struct sl_psk psk;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct psk_file *files; /* KNOWN entries, left out of core dumps */
 static unsigned next_file;
-
-/* --- files --- */
 
 static int refuse_file(const char *path, const char *what, struct sl_err *err)
 {
@@ -108,7 +103,7 @@ static bool alloc_files(void)
 	return true;
 }
 
-/* A new file may change again within the same tick of its times. */
+/* A new file may change within the same tick. */
 static void store_file(const struct sl_psk *s, const char *path, const struct stat *st)
 {
 	struct timespec now;
@@ -178,9 +173,6 @@ void sl_psk_wipe(struct sl_psk *s)
 	OPENSSL_cleanse(s, sizeof(*s));
 }
 
-/* --- HMAC --- */
-
-/* Returns the state after the key, XORed with `pad`, as a block. */
 static SHA256_CTX keyed_state(const uint8_t key[BLOCK], uint8_t pad)
 {
 	uint8_t block[BLOCK];

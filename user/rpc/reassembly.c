@@ -143,7 +143,7 @@ static void feed_body(struct sl_reassembler *r, struct sl_span b, uint32_t *used
 		enter_phase(r, SL_REASM_BODY_PAD);
 }
 
-/* Fast path: all of the entry is in this fragment. */
+/* Fast path. */
 static bool feed_whole_entry(struct sl_reassembler *r, struct sl_span b, uint32_t *used,
 			     struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx)
 {
@@ -168,7 +168,7 @@ static bool feed_whole_entry(struct sl_reassembler *r, struct sl_span b, uint32_
 	return true;
 }
 
-/* Phases that need no bytes end by themselves, also at the end of a fragment. */
+/* Phases that need no bytes end by themselves. */
 static int feed_step(struct sl_reassembler *r, struct sl_span b, uint32_t *used,
 		     struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch,
 		     sl_part_fn *fn, void *ctx)
@@ -212,11 +212,9 @@ int sl_reassembler_feed(struct sl_reassembler *r, struct sl_span body, struct sl
 			return rc;
 		body = sl_span_skip(body, used);
 		if (r->phase == SL_REASM_IDLE) {
-			/* feed_entries() has checked that nothing is left over. */
 			sl_reassembler_reset(r, mem);
 			return 1;
 		}
-		/* Out of bytes: waits for the next fragment. */
 		if (!used && r->phase == phase && r->index == index)
 			return 0;
 	}

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Output of a channel. sl_rpc_send() builds one message per class, whose spans are lent until
- * `sent`. sl_rpc_send_part() copies a part of a stream.
- */
+/* Output of a channel: messages with lent spans, and copied parts of streams. */
 #include <errno.h>
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -10,7 +7,7 @@
 
 static const uint8_t zeros[8];
 
-/* Returns the body length of all items; 0: a length is wrong. */
+/* Returns 0 if a length is wrong. */
 static uint64_t body_of(const struct sl_rpc_item *items, uint32_t cnt)
 {
 	uint64_t total = cnt * sizeof(struct sl_rpc_entry);
@@ -42,7 +39,7 @@ static struct sl_span *add_pad(struct sl_span *to, uint64_t len)
 	return add_span(to, zeros, sl_rpc_pad8(len) - len);
 }
 
-/* Appends metadata, padding, payload, padding. The caller's spans may be cut anywhere. */
+/* The caller's spans may be cut anywhere. */
 static struct sl_span *add_item(struct sl_span *to, const struct sl_rpc_item *it)
 {
 	size_t meta = it->meta_len;
@@ -67,13 +64,12 @@ static bool wants_continue(const struct sl_rpc_item *it)
 	return it->stream && it->open && it->expects;
 }
 
-/* Returns `ns` plus `us` microseconds; UINT64_MAX if that is beyond the clock. */
+/* Returns UINT64_MAX beyond the clock. */
 static uint64_t later_ns(uint64_t ns, uint64_t us)
 {
 	return us < (UINT64_MAX - ns) / SL_NS_PER_US ? ns + us * SL_NS_PER_US : UINT64_MAX;
 }
 
-/* Returns the message of the items of one class; NULL: no memory. */
 static struct sl_send *build_message(struct sl_rpc *r, const struct sl_rpc_item *items,
 				     uint32_t cnt, uint8_t class, uint64_t now_ns)
 {
@@ -90,7 +86,7 @@ static struct sl_send *build_message(struct sl_rpc *r, const struct sl_rpc_item 
 		if (items[i].class != class)
 			continue;
 		of_class++;
-		/* At most: its spans, one cut, two paddings. */
+		/* spans, one cut, two paddings */
 		span_cnt += (uint64_t)items[i].span_cnt + 3;
 		if (items[i].budget_us && due_ns < first_ns)
 			first_ns = due_ns;
@@ -107,7 +103,7 @@ static struct sl_send *build_message(struct sl_rpc *r, const struct sl_rpc_item 
 			   .priority = class,
 			   .count = (uint16_t)of_class},
 		.total = (uint32_t)table,
-		.deadline_ns = first_ns, /* the earliest orders it in its class */
+		.deadline_ns = first_ns,
 		.spans = to,
 		.cancelled = (uint64_t *)(e + of_class),
 	};
@@ -177,7 +173,6 @@ static void forget_batch(struct sl_rpc_channel *ch, const struct sl_rpc_item *it
 	sl_outstanding_batch_put(&r->out, b);
 }
 
-/* Builds a message for each class in use. Returns 0 or -EAGAIN. */
 static int build_all(struct sl_rpc *r, const struct sl_rpc_item *items, struct sl_pending_batch *b,
 		     uint64_t now_ns)
 {
@@ -255,8 +250,6 @@ int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t c
 	return 0;
 }
 
-/* --- parts of a stream --- */
-
 static struct sl_stream_part *build_part(struct sl_rpc *r, uint64_t id,
 					 const struct sl_rpc_part *part, enum sl_rpc_class class)
 {
@@ -323,7 +316,7 @@ uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id)
 }
 
 /*
- * Parts may use half of the session's memory. A class of a channel may use a share of what is free
+ * Parts may use half of the session's memory, a class of a channel a share of the free part
  * (dynamic thresholds: Choudhury, Hahne 1998). A backend that takes nothing stops only its own
  * streams.
  */

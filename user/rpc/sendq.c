@@ -25,10 +25,7 @@ static unsigned class_of(const struct sl_sendq *q, const struct sl_send *s)
 	return q->one_class ? SL_CLASS_BULK : s->header.priority;
 }
 
-/*
- * Returns the node to insert behind. Searches from the end: most messages come in order of
- * deadline.
- */
+/* Searches from the end: most deadlines come in order. */
 static struct sl_list *insert_after_of(struct sl_sendq *q, const struct sl_send *s, unsigned class)
 {
 	struct sl_list *head = &q->queue[class], *at;
@@ -73,7 +70,6 @@ void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class clas
 		q->last_timed[class] = s;
 }
 
-/* Returns the earliest deadline; if no message may begin, among those begun. NULL: none. */
 static struct sl_send *head_of(const struct sl_sendq *q, unsigned class, bool begun_only)
 {
 	bool may_begin = !begun_only && (q->started[class] < SL_SENDQ_STARTED_MAX || q->one_class);
@@ -113,7 +109,7 @@ uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min)
 	return bytes > caps ? (uint32_t)bytes : caps;
 }
 
-/* Returns the longest slice for this class; 0: too many bytes are posted. */
+/* Returns 0 if too many bytes are posted. */
 static uint32_t slice_limit_of(const struct sl_send_room *room, unsigned class)
 {
 	uint32_t cap = sl_sendq_cap(room->rate_bps, room->slice_min);
@@ -132,7 +128,6 @@ static uint32_t slice_limit_of(const struct sl_send_room *room, unsigned class)
 	return sl_rpc_at_most(slice, room->slice_max);
 }
 
-/* Returns the message of a class that may go now, with the length of its slice; NULL: none. */
 static struct sl_send *pick_send(struct sl_sendq *q, unsigned class,
 				 const struct sl_send_room *room, uint32_t most, uint32_t *len)
 {

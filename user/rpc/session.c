@@ -11,11 +11,11 @@
 
 enum {
 	TIMER_TICK_NS = 65536,
-	MEM_PER_REQUEST = 512, /* entries and spans of queued batches */
+	MEM_PER_REQUEST = 512,
 	MEM_BASE = 32 << 20,
 	EVENTS_MAX = 16,
-	EVENT_TURNS = 16,  /* calls of epoll_wait at most */
-	RESTING_EACH = 64, /* channels that a tick visits in search of resting ones */
+	EVENT_TURNS = 16,  /* calls of epoll_wait */
+	RESTING_EACH = 64, /* channels per tick */
 };
 
 void sl_rpc_config_default(struct sl_rpc_config *cfg)
@@ -65,7 +65,7 @@ void sl_rpc_destroy(struct sl_rpc *r)
 
 	if (!r)
 		return;
-	/* An upcall about one channel looks at the others, so all go down before one is freed. */
+	/* An upcall looks at other channels: all go down before one is freed. */
 	sl_list_for_each (node, &r->channels) {
 		struct sl_rpc_channel *ch = sl_container_of(node, struct sl_rpc_channel, node);
 
@@ -124,7 +124,7 @@ void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
 	if (!SL_ENSURE(ch->state == SL_RPC_DOWN))
 		sl_channel_down(ch, SL_RPC_FAIL_LOST);
 	ch->rpc->channel_cnt--;
-	/* otherwise the round would end before all other channels were passed */
+	/* otherwise the round ends before all channels are passed */
 	ch->rpc->round = 0;
 	sl_list_del(&ch->node);
 	free(ch);
@@ -140,7 +140,6 @@ bool sl_rpc_channel_port_down(const struct sl_rpc_channel *ch)
 	return ch->port_down;
 }
 
-/* Migrates the channel, with all that is under way. Returns 0 or -1. */
 static int resume_on(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	if (ch->state != SL_RPC_UP || sl_channel_watch_transport(ch, t))
@@ -221,7 +220,7 @@ static void on_timer(void *arg, struct sl_timer *t)
 	sl_list_for_each_safe (at, next, &(r)->awake)                                              \
 		if ((ch = sl_container_of(at, struct sl_rpc_channel, awake)))
 
-/* Handles doorbells and hang-ups. Returns their number. */
+/* Handles doorbells and hang-ups. */
 static unsigned take_events(struct sl_rpc *r)
 {
 	SL_UNINIT struct epoll_event ev[EVENTS_MAX];
@@ -244,8 +243,8 @@ static unsigned take_events(struct sl_rpc *r)
 }
 
 /*
- * Takes the input of poll groups and wakes its channels. Returns their number. Polls that need a
- * system call wait for the next tick if no request is outstanding.
+ * Wakes channels with input. Polls that need a system call wait for the next tick if no request is
+ * outstanding.
  */
 static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 {
@@ -261,10 +260,7 @@ static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 	return sum;
 }
 
-/*
- * A poll group reports replies by itself. Other transports would have to ring, a system call of the
- * peer.
- */
+/* Without a poll group, a doorbell costs the peer a system call. */
 static bool is_going_on(const struct sl_rpc_channel *ch)
 {
 	return (ch->outstanding && !ch->link.t->poll_group) || sl_channel_closes_when_idle(ch) ||
@@ -279,14 +275,12 @@ static void tick_awake(struct sl_rpc *r, uint64_t now_ns)
 	for_each_awake(r, at, next, ch)
 	{
 		sl_channel_tick(ch, now_ns);
-		/* Not used for a tick and idle: put to rest. */
 		if (!ch->used && !is_going_on(ch) && sl_link_arm(&ch->link))
 			sl_list_del(&ch->awake);
 		ch->used = false;
 	}
 }
 
-/* Visits the next channels of the list, in rotation. */
 static void tick_resting(struct sl_rpc *r, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < RESTING_EACH && i < r->channel_cnt; i++) {
@@ -366,7 +360,7 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r)
 	const struct sl_rpc_channel *ch;
 	struct sl_list *at, *next;
 
-	/* Ticks send PINGs: an earlier wake-up would find nothing to do. */
+	/* Ticks send PINGs. */
 	ping_ns = r->next_ping_ns > r->check_ns ? r->next_ping_ns : r->check_ns;
 	next_ns = sl_min_ns(next_ns, ping_ns);
 	for_each_awake(r, at, next, ch)
@@ -425,7 +419,7 @@ uint64_t sl_rpc_unmatched(const struct sl_rpc *r)
 
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch)
 {
-	/* A draining peer may have left its address to the next process, and may be computing. */
+	/* A draining peer may have left its address to another process, and may be computing. */
 	return ch->state == SL_RPC_UP ? ch->seen.silent_ns : 0;
 }
 

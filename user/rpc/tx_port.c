@@ -6,7 +6,6 @@ void sl_tx_port_join(struct sl_tx_port_link *u, struct sl_tx_ports *all, uintptr
 {
 	struct sl_tx_port *o = NULL;
 
-	/* The port's entry, or an unused one, or the link's own. */
 	for (unsigned i = 0; port && i < SL_TX_PORTS_MAX; i++) {
 		struct sl_tx_port *at = &all->list[i];
 		bool same = at->links && at->port == port;
