@@ -14,9 +14,8 @@
  *   sl_prefix4    LPM trie         sl_prefix4             sl_prefix           control thread
  *   sl_prefix6    LPM trie         sl_prefix6             sl_prefix           control thread
  *
- * The gateway sets the sizes of sl_svc_* from the numbers of workers and services before it loads
- * the program. sl_svc_ctl has one entry per service: its size is the service_cnt of the index
- * functions.
+ * The gateway sets the sizes of sl_svc_* before it loads the program. The size of sl_svc_ctl is the
+ * service_cnt of the index functions.
  *
  * Ports and addresses are in network byte order, other fields in host order. Times are nanoseconds
  * of CLOCK_MONOTONIC. Writers of mmapable maps use plain stores. A reader of sl_svc_live reads
@@ -32,24 +31,24 @@
 enum {
 	SL_MAX_QUEUES = 64,
 	SL_MAX_LISTENERS = 256,
-	SL_MAX_LISTENER_KEYS = 65536, /* entries of sl_listeners: listeners times addresses */
+	SL_MAX_LISTENER_KEYS = 65536, /* listeners times addresses */
 	SL_MAX_WORKERS = 16,
 	SL_MAX_SERVICES = 256,
 	SL_MAX_PREFIXES = 16384, /* per address family */
-	/* Sizes in the object file, used if ip(8) or xdp-loader loads it. */
+	/* Sizes if ip(8) or xdp-loader loads it. */
 	SL_DEFAULT_WORKERS = 8,
 	SL_DEFAULT_SERVICES = 16,
-	SL_HIST_BUCKET_CNT = 320, /* 8 per power of two; equals SL_HIST_BUCKETS of base/hist.h */
+	SL_HIST_BUCKET_CNT = 320, /* equals SL_HIST_BUCKETS of base/hist.h */
 	SL_ANY_SERVICE = 0xffff,
 };
 
 /*
- * Constants of the program, the only variable in its .rodata. The gateway reads them from a program
- * that it finds on an interface, to recognise it and check its version.
+ * The only variable in .rodata. The gateway reads it to recognise a program on an interface and its
+ * version.
  */
 struct sl_prog_config {
 	__u32 magic;   /* SL_PROG_MAGIC */
-	__u32 version; /* SL_ABI_VERSION, version of these layouts */
+	__u32 version; /* SL_ABI_VERSION */
 	__u32 service_cnt;
 	__u32 by_gateway; /* 1: loaded by a gateway, and stale if that no longer runs */
 };
@@ -57,8 +56,8 @@ struct sl_prog_config {
 #define SL_ABI_VERSION 4u
 
 /*
- * A served address and port. A listener for any address has one entry per address of the host. The
- * control thread adds and removes these. Port 0 means all ports of the address.
+ * A served address and port. A listener for any address has one entry per address of the host. Port
+ * 0: all ports of the address.
  */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: first four bytes, the rest zero */
@@ -74,15 +73,15 @@ struct sl_listener {
 };
 
 /*
- * Worker of a receive queue, and the limit of SYNs and datagrams that may wait for it. The limit is
- * at most half of the queue's frames, so that a flood leaves room for established connections. One
- * cache line per writer.
+ * Worker of a receive queue, and the limit of waiting SYNs and datagrams: at most half of the
+ * queue's frames, which leaves room for established connections in a flood. One cache line per
+ * writer.
  */
 struct sl_queue {
 	__u32 worker;
 	__u32 open_limit; /* worker: above it 15 of 16 are refused; wraps like `opens` */
 	__u32 pad0[14];
-	__u32 opens; /* XDP program: number admitted since it was loaded */
+	__u32 opens; /* XDP program: number admitted */
 	__u32 pad1[15];
 };
 
@@ -92,13 +91,13 @@ struct sl_queue {
  * match the packet is accepted. An allow list denies 0.0.0.0/0 and ::/0.
  */
 enum {
-	SL_VLAN_ANY = 0,       /* tagged or untagged; default of a program without configuration */
+	SL_VLAN_ANY = 0,       /* tagged or untagged; default */
 	SL_VLAN_NONE = 0xffff, /* untagged or priority-tagged (VLAN 0) */
 };
 
 struct sl_edge {
-	__u32 vlan;  /* VLAN 1 to 4094 of the single tag, or one of the above */
-	__u8 mac[6]; /* of the interface; frames to other addresses are passed to the kernel */
+	__u32 vlan;  /* VLAN 1 to 4094, or one of the above */
+	__u8 mac[6]; /* frames to others are passed to the kernel */
 	__u8 pad[2];
 };
 
@@ -122,8 +121,8 @@ struct sl_prefix {
 
 /* XDP metadata in front of a redirected packet. */
 struct sl_rx_meta {
-	__u64 rx_ns; /* bpf_ktime_get_ns() in the XDP program */
-	__u32 magic; /* SL_RX_META_MAGIC, identifies metadata of this program */
+	__u64 rx_ns; /* bpf_ktime_get_ns() */
+	__u32 magic; /* SL_RX_META_MAGIC */
 	__u16 queue;
 	__u16 listener;
 };
@@ -135,7 +134,7 @@ enum sl_stage {
 	SL_STAGE_PARSE,   /* -> head parsed */
 	SL_STAGE_QUEUE,   /* -> in a batch */
 	SL_STAGE_SEND,    /* -> passed to the transport */
-	SL_STAGE_COMPUTE, /* service time reported by the backend */
+	SL_STAGE_COMPUTE, /* reported by the backend */
 	SL_STAGE_RPC,   /* sent -> reply received, minus compute; only batches without one ahead */
 	SL_STAGE_REPLY, /* -> last byte of the reply passed to TCP or UDP */
 	SL_STAGE_TOTAL, /* first byte of the request -> last byte of the reply */
@@ -148,7 +147,7 @@ struct sl_svc_hist {
 	__u64 count;
 	__u64 sum_ns;
 	__u64 bucket[SL_HIST_BUCKET_CNT];
-	__u64 pad[6]; /* pads to cache lines, because neighbours may belong to other workers */
+	__u64 pad[6]; /* cache lines: neighbours may belong to other workers */
 };
 
 static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service, __u32 stage)
@@ -156,19 +155,19 @@ static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service
 	return (worker * service_cnt + service) * SL_STAGE_CNT + stage;
 }
 
-/* State of the batch controller. Written only by the worker's controller. */
+/* Written only by the worker's batch controller. */
 struct sl_svc_live {
-	__u32 seq;         /* odd while being written */
-	__u32 batch_cap;   /* largest batch within the latency bound, limit of the batcher */
-	__u32 batch_low;   /* smallest batch that keeps up with the arrival rate */
-	__u32 batch_last;  /* size of the last batch */
+	__u32 seq;       /* odd while being written */
+	__u32 batch_cap; /* largest batch within the latency bound */
+	__u32 batch_low; /* smallest batch that keeps up with the arrival rate */
+	__u32 batch_last;
 	__u64 hold_ns;     /* delay of a batch for more requests */
-	__u64 arrival_mhz; /* arrival rate in requests per 1000 s */
+	__u64 arrival_mhz; /* requests per 1000 s */
 	__u64 alpha_ns;    /* service time of a batch of b requests: alpha + beta * b */
 	__u64 beta_ns;
-	__u64 dev_ns;   /* mean deviation from it */
-	__u64 rtt_ns;   /* RPC round trip without compute */
-	__u64 bound_ns; /* latency bound in force */
+	__u64 dev_ns; /* mean deviation */
+	__u64 rtt_ns; /* without compute */
+	__u64 bound_ns;
 	__u32 queued;
 	__u32 in_flight;  /* requests */
 	__u32 shed_level; /* 0: none .. 65536: XDP refuses all new connections */

@@ -20,26 +20,23 @@
  *   }
  *
  * Ownership:
- * - A request and its bytes belong to the handler until it is replied to: by sl_reply() without
- *   `more`, or by sl_reply_error(). Any thread may reply, at once or later, in any order.
+ * - A request and its bytes belong to the handler until sl_reply() without `more`, or
+ *   sl_reply_error(). Any thread may reply, in any order.
  * - Each request must be replied to exactly once. sl_backend_close() answers open requests with
- *   SL_RPC_REFUSED, so that another backend executes them. Requests that a handler has seen and
- *   that are not idempotent get SL_RPC_LOST. No request may be used afterwards.
+ *   SL_RPC_REFUSED, or SL_RPC_LOST if a handler has seen them and they are not idempotent. No
+ *   request may be used afterwards.
  * - Reply bytes are copied before sl_reply() returns. sl_reply_ref() does not copy.
- * - The request's bytes are a private copy, which the gateway cannot change. It is in the SDK's
- *   memory, or at the address that `place` returns.
+ * - The request's bytes are a private copy, which the gateway cannot change.
  *
  * Threads:
  * - The handler runs in the thread that calls sl_backend_run() or sl_backend_poll().
- * - The first such call starts an I/O thread, and sl_backend_close() ends it. It accepts gateways,
- *   receives requests and cancellations, and sends replies while a handler computes.
- * - `inline_handler` does without the I/O thread. This saves some microseconds per batch. Handlers
- *   must be as short, because no I/O happens while one runs.
+ * - The first such call starts an I/O thread, and sl_backend_close() ends it.
+ * - `inline_handler` does without the I/O thread. Handlers must be short: no I/O happens while one
+ *   runs.
  *
- * Batches: when the handler is free, pending requests of all gateways and workers form one batch of
- * at most `max_batch`. Urgent classes come first, and each class is in order of arrival. One
- * request in sixteen is taken from the least urgent class. Budgets count from arrival. Expired
- * requests are answered with SL_RPC_EXPIRED and not computed.
+ * Batches: when the handler is free, pending requests of all gateways form one batch of at most
+ * `max_batch`. Urgent classes come first, each in order of arrival. One request in sixteen is of
+ * the least urgent class. Expired requests are answered with SL_RPC_EXPIRED.
  */
 #ifndef SLUICE_BACKEND_H
 #define SLUICE_BACKEND_H
@@ -53,23 +50,23 @@
 extern "C" {
 #endif
 
-/* Former names, which the next release does not have. */
+/* Removed in the next release. */
 #define SL_DEPRECATED(text) __attribute__((deprecated(text)))
 
 struct sl_backend;
 
-/* One request. Views are not NUL-terminated; absent ones have length 0. */
+/* Views are not NUL-terminated; absent ones have length 0. */
 struct sl_request_view {
 	const uint8_t *body;
 	size_t body_len;
 	const char *method, *path, *query, *content_type;
 	uint16_t method_len, path_len, query_len, content_type_len;
-	uint8_t protocol;    /* enum sl_proto: HTTP, gRPC, datagram */
-	uint8_t priority;    /* enum sl_rpc_class */
-	uint32_t budget_us;  /* time left when it was sent; 0: no limit, or see long_budget_us */
-	uint64_t arrived_ns; /* arrival, CLOCK_MONOTONIC of this host */
+	uint8_t protocol;        /* enum sl_proto: HTTP, gRPC, datagram */
+	uint8_t priority;        /* enum sl_rpc_class */
+	uint32_t budget_us;      /* time left when sent; 0: none, or see long_budget_us */
+	uint64_t arrived_ns;     /* arrival, CLOCK_MONOTONIC of this host */
 	uint64_t long_budget_us; /* time left if it exceeds budget_us; 0: none */
-	const uint8_t *meta;     /* all metadata fields, for sl_request_header() */
+	const uint8_t *meta;     /* for sl_request_header() */
 	uint16_t meta_len;
 	bool idempotent; /* may be executed twice */
 	/* Stream: the client waits for 100 (Continue), see sl_stream_send_continue(). */
@@ -81,7 +78,7 @@ struct sl_request_view {
 	bool compressed;
 	uint64_t length; /* stream: length of the body; UINT64_MAX: unknown */
 	void *own;       /* free for the handler; initially NULL */
-	/* Stream, valid from `end` on: all trailers, for sl_request_trailer(). */
+	/* Stream, from `end` on: for sl_request_trailer(). */
 	const uint8_t *trailers;
 	uint16_t trailers_len;
 	/* Hash of the client's address, constant per address and gateway; 0: unknown. */
@@ -96,39 +93,37 @@ struct sl_batch {
 typedef void sl_batch_fn(void *arg, struct sl_batch *batch);
 
 /*
- * Event of a request that a handler has and that has no reply yet. `arg` is that of the options.
- * Called in the I/O thread (`inline_handler`: in the polling thread), so it must be short. It may
- * run while the handler runs, even before the handler has seen this request. The request is valid
- * until the call returns, even if another thread replies meanwhile. The call may reply.
+ * Event of a request without a reply; `arg` is that of the options. Called in the I/O thread
+ * (`inline_handler`: polling thread); must be short. It may run while the handler runs, even before
+ * the handler has seen the request. The request is valid until the call returns, even if another
+ * thread replies. The call may reply.
  */
 typedef void sl_request_fn(void *arg, struct sl_request_view *rq);
 
 /*
  * Callbacks of streams: requests of routes with `stream = yes`, including all kinds of gRPC calls.
- * They are not batched and may be answered while they arrive. The I/O thread calls these
- * (`inline_handler`: the polling thread), so they must be short. The order is:
+ * Streams are not batched and may be answered while they arrive. Called in the I/O thread
+ * (`inline_handler`: polling thread); must be short. The order is:
  *
  *   open -> (data* | end | cancel)     sl_reply(.more = true)* and the last one, at any time
  *
  * No call follows the last reply or `cancel`.
  *
- * A client that asks to switch protocols (WebSocket, if the route's `upgrade` allows it) has the
- * header `upgrade`. If `upgrades` is set, a first part with status 101 and `more` accepts; then
- * bytes of both sides pass through until either side ends. Other statuses refuse. If `upgrades` is
- * not set, the header is ignored and `end` follows at once.
+ * The header `upgrade` requests to switch protocols (WebSocket, if the route's `upgrade` allows
+ * it). If `upgrades` is set, a first part with status 101 and `more` accepts; then bytes of both
+ * sides pass until either ends. Other statuses refuse. If `upgrades` is not set, the header is
+ * ignored and `end` follows at once.
  *
- * `open` gets the request without a body. Its metadata are valid until the reply, bytes only during
- * a call. All four callbacks must be set.
+ * Metadata are valid until the reply, bytes only during a call. All four callbacks must be set.
  */
 struct sl_stream_ops {
 	void (*open)(void *arg, struct sl_request_view *rq);
 	/*
-	 * Bytes of a message, of which `left` follow later. A message is one of gRPC, or in HTTP
-	 * any sequence of bytes that arrived together. A message may be empty.
+	 * Bytes of a message, of which `left` follow later. HTTP: a message is any sequence of
+	 * bytes. A message may be empty.
 	 */
 	void (*data)(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
 		     size_t left);
-	/* The client has sent everything. */
 	void (*end)(void *arg, struct sl_request_view *rq);
 	/* The client has gone. Called at most once; the request must still be replied to. */
 	void (*cancel)(void *arg, struct sl_request_view *rq);
@@ -142,62 +137,58 @@ struct sl_backend_options {
 	const char *listen;
 	sl_batch_fn *handle;
 	void *arg;
-	unsigned max_batch;   /* largest batch; 0: 256 */
-	const char *key_file; /* shared key of rdma:// and tcp:// peers; NULL: shm only */
-	bool busy_poll;       /* never sleep: lowest latency, but uses a core (two if not inline) */
+	unsigned max_batch;     /* 0: 256 */
+	const char *key_file;   /* shared key of rdma:// and tcp:// peers; NULL: shm only */
+	bool busy_poll;         /* never sleep; uses a core (two if not inline) */
 	uint32_t bulk_ring_len; /* bytes per channel and direction; 0: 4 MiB */
 	bool inline_handler;    /* no I/O thread, see above */
 	/*
-	 * The client has gone. Called at most once per request, which must still be replied to. Not
-	 * called when a deadline passes. May be NULL.
+	 * The client has gone; not for deadlines. Called at most once per request, which must still
+	 * be replied to. May be NULL.
 	 */
 	sl_request_fn *cancelled;
 	/*
-	 * After -EAGAIN from sl_reply(): retry the part. Also called if the client has gone, which
-	 * the retry then reports. Streams get `cancel` instead in this case. May be NULL.
+	 * After -EAGAIN from sl_reply(): retry the part. Also called if the client has gone, except
+	 * for streams, which get `cancel`. May be NULL.
 	 */
 	sl_request_fn *writable;
 	/* NULL: streams are answered with SL_RPC_NO_METHOD. */
 	const struct sl_stream_ops *on_stream;
 	bool upgrades; /* `on_stream` supports switching protocols */
 	/*
-	 * gRPC: accept compressed messages. `compressed` of the request marks them; the header
-	 * grpc-encoding should name the coding. Nothing limits the uncompressed length. If false,
-	 * calls with such a message end with UNIMPLEMENTED and grpc-accept-encoding `identity`; a
-	 * running stream gets `cancel`.
+	 * gRPC: accept compressed messages, marked by `compressed` of the request; see
+	 * grpc-encoding. Nothing limits the uncompressed length. If false, such calls end with
+	 * UNIMPLEMENTED; a running stream gets `cancel`.
 	 */
 	bool compressed;
 	/*
-	 * Returns memory for the body of a request, rq->body_len bytes of any alignment, for
-	 * example in a buffer for a GPU. The body is copied there directly from the ring. NULL: the
-	 * SDK allocates. Called like sl_request_fn when the first bytes have arrived, for requests
-	 * with a body, except streams. All metadata are valid, and `own` may be set. The call must
-	 * not reply.
+	 * Returns memory for a body, rq->body_len bytes of any alignment; NULL: the SDK allocates.
+	 * Called like sl_request_fn when the first bytes have arrived, except for streams. All
+	 * metadata are valid, and `own` may be set. The call must not reply.
 	 *
-	 * `unplace` returns the memory (rq->body), exactly once per `place`: after the reply, or if
-	 * the request ends before a handler sees it. Both must be set, or neither.
+	 * `unplace` returns the memory (rq->body), exactly once per `place`, when the request has
+	 * ended. Both must be set, or neither.
 	 */
 	void *(*place)(void *arg, struct sl_request_view *rq);
 	sl_request_fn *unplace;
 	/*
 	 * rdma:// only: the device reads bodies in this area directly if sl_reply_ref() lends them.
-	 * The area is registered with each device in use until sl_backend_close(). Other bodies are
-	 * copied once. NULL: none.
+	 * The area is registered until sl_backend_close(). NULL: none.
 	 */
 	void *memory;
 	size_t memory_len;
 };
 
 /*
- * Opens the listening endpoints. Returns NULL and one line in `err` on error (expected, found, what
- * to do). Replaces the stale socket file of a dead process; that of a live one is an error.
+ * Opens the listening endpoints. Returns NULL and one line in `err` on error. Replaces the socket
+ * file of a dead process; that of a live one is an error.
  */
 struct sl_backend *sl_backend_open(const struct sl_backend_options *opt, char *err, size_t err_len);
 
 /*
- * Serves until sl_backend_stop(). Then it accepts no more gateways, asks connected ones to stop
- * sending, answers pending requests (for at most 5 s) and returns 0. A second stop ends it at once.
- * Returns -EDEADLK as sl_backend_poll() does, or the error of starting the I/O thread.
+ * Serves until sl_backend_stop(), then answers pending requests (for at most 5 s) and returns 0. A
+ * second stop ends it at once. Returns -EDEADLK as sl_backend_poll() does, or the error of starting
+ * the I/O thread.
  *
  * sl_backend_stop() may be called from any thread or signal handler.
  */
@@ -205,28 +196,26 @@ int sl_backend_run(struct sl_backend *b);
 void sl_backend_stop(struct sl_backend *b);
 
 /*
- * Handles one batch, waiting for it at most wait_us microseconds, for programs with their own loop.
- * With `inline_handler` it also returns after another upcall. Returns the number of batches
- * handled; -EDEADLK within a handler or an upcall, or while another thread polls or runs; or the
- * error of starting the I/O thread.
+ * Handles one batch, waiting for it at most wait_us microseconds; inline, returns also after
+ * another upcall. Returns the number of batches; -EDEADLK within a handler or an upcall, or while
+ * another thread polls or runs; or the error of starting the I/O thread.
  */
 int sl_backend_poll(struct sl_backend *b, unsigned wait_us);
 
 /*
- * Functions for event loops (epoll), called in the polling thread. When sl_backend_poll(b, 0)
- * returns 0: call sl_backend_arm(), sleep until sl_backend_fd() is readable, call
- * sl_backend_disarm(), and poll again. sl_backend_arm() returns 1, 0 if there is work (disarm and
- * poll), or a negative error of starting the I/O thread. The SDK owns the descriptor; it may only
- * be waited for. With `inline_handler`, poll at least once per second, so that lost gateways are
- * detected.
+ * For event loops (epoll), in the polling thread. When sl_backend_poll(b, 0) returns 0: call
+ * sl_backend_arm(), sleep until sl_backend_fd() is readable, call sl_backend_disarm(), and poll
+ * again. sl_backend_arm() returns 1, 0 if there is work (disarm and poll), or a negative error of
+ * starting the I/O thread. The SDK owns the descriptor; it may only be waited for. With
+ * `inline_handler`, poll at least once per second.
  */
 int sl_backend_fd(const struct sl_backend *b);
 int sl_backend_arm(struct sl_backend *b);
 void sl_backend_disarm(struct sl_backend *b);
 
 /*
- * Sets readiness, initially true. While false, gateways finish their requests and use other
- * backends, but keep their connections. Requests that still arrive are handled. Any thread.
+ * Sets readiness, initially true. While false, gateways use other backends but keep their
+ * connections. Requests that still arrive are handled. Any thread.
  */
 void sl_backend_ready(struct sl_backend *b, bool ready);
 /*
@@ -236,9 +225,9 @@ void sl_backend_ready(struct sl_backend *b, bool ready);
 void sl_backend_leave(struct sl_backend *b, bool leave);
 
 /*
- * Stops listening, answers open requests as described above, and frees everything. NULL is allowed.
- * Must not be called within a handler or an upcall, or while a thread runs or polls. Lent memory is
- * returned by `done`, which may still reply to open requests and gets -ECANCELED.
+ * Stops listening, answers open requests, and frees everything. NULL is allowed. Must not be called
+ * within a handler or an upcall, or while a thread runs or polls. Lent memory is returned by
+ * `done`, which may still reply to open requests and gets -ECANCELED.
  */
 void sl_backend_close(struct sl_backend *b);
 
@@ -252,25 +241,23 @@ bool sl_request_header(const struct sl_request_view *rq, const char *name, const
 bool sl_request_trailer(const struct sl_request_view *rq, const char *name, const char **value,
 			size_t *value_len);
 
-/* Returns true if the client has gone or the deadline has passed: the result is not needed. */
+/* Returns true if the client has gone or the deadline has passed. */
 bool sl_request_cancelled(const struct sl_request_view *rq);
 
 /*
- * Pause and resume `data` and `end` of a stream, from the next one on. While paused the client may
- * still send SL_RPC_PART_WINDOW bytes, or the credit it has; they are stored. Any thread, before
- * the reply.
+ * Pause and resume `data` and `end` of a stream. While paused, the client may still send the credit
+ * it has; the bytes are stored. Any thread, before the reply.
  */
 void sl_stream_pause(struct sl_request_view *rq);
 void sl_stream_resume(struct sl_request_view *rq);
 
 /*
- * Sends 100 (Continue) for a stream with `expect_continue` (routes with `continue = backend`). Without it,
- * the client sends the body only after a time-out of its own. Any thread that may reply. Returns 0,
- * also if the client has gone; -EINVAL if not expected, already sent, or the reply has begun;
- * -EAGAIN without memory (`writable` follows). The request stays open in all cases.
+ * Sends 100 (Continue) for a stream with `expect_continue` (routes with `continue = backend`). Any
+ * thread that may reply. Returns 0, also if the client has gone; -EINVAL if not expected, already
+ * sent, or the reply has begun; -EAGAIN without memory (`writable` follows). The request stays
+ * open.
  */
 int sl_stream_send_continue(struct sl_request_view *rq);
-/* Former name of sl_stream_send_continue(). */
 int sl_stream_go_on(struct sl_request_view *rq) SL_DEPRECATED("use sl_stream_send_continue()");
 
 struct sl_header_arg {
@@ -290,34 +277,29 @@ struct sl_reply_args {
 	const struct sl_header_arg *headers;
 	unsigned header_cnt;
 	/*
-	 * Further parts of the reply follow (gRPC: one message per part). Headers, content type and
-	 * HTTP status are taken from the first part. The last part, without `more`, provides gRPC
-	 * status, message and trailers.
+	 * Further parts follow (gRPC: one message per part). The first part provides headers,
+	 * content type and HTTP status; the last gRPC status, message and trailers.
 	 */
 	bool more;
 	/*
-	 * gRPC: the part has no message, and `body` is ignored. A last part with an error status
-	 * and an empty body has none either.
+	 * gRPC: no message, `body` is ignored. A last part with an error status and empty body has
+	 * none either.
 	 */
 	bool no_message;
 	/*
-	 * gRPC: the message is compressed with the coding that this reply's header grpc-encoding
-	 * names, one of the client's grpc-accept-encoding. All pieces of a message are as the
-	 * first.
+	 * gRPC: the message is compressed as this reply's header grpc-encoding says. All pieces of
+	 * a message are as the first.
 	 */
 	bool compressed;
-	/*
-	 * `total_len` is the length of the whole body, for a reply in parts or to HEAD. A reply
-	 * that ends earlier is broken off.
-	 */
+	/* `total_len` is the length of the whole body. A reply that ends earlier is broken off. */
 	bool has_total;
 	/*
-	 * gRPC: the part begins a message of `total_len` bytes. The next parts, each with `more`,
-	 * contain the rest of the message. Only an error may interrupt them.
+	 * gRPC: the part begins a message of `total_len` bytes; the next parts, each with `more`,
+	 * contain the rest. Only an error may interrupt them.
 	 */
 	bool in_pieces;
 	uint64_t total_len;
-	const char *reason; /* HTTP/1.1 reason phrase; NULL: the standard text */
+	const char *reason; /* HTTP/1.1; NULL: the standard text */
 };
 
 /*
@@ -332,34 +314,31 @@ struct sl_reply_args {
  *               idempotent; otherwise its client gets an error.
  *
  * Flow control: at most SL_RPC_INITIAL_WINDOW unread bytes per request are sent to the gateway, for
- * most streams SL_RPC_STREAM_WINDOW. A part is accepted if all earlier parts fit in that window. So
- * at most one message waits here, and the last part, which is always accepted. A part is also
- * rejected while too many bytes of all requests are unsent.
+ * most streams SL_RPC_STREAM_WINDOW. A part is accepted if all earlier parts fit in that window;
+ * the last part always. A part is also rejected while too many bytes of all requests are unsent.
  *
- * Memory: copied replies to one gateway may use what is left of 512 MiB. If they use more than half
- * of that, replies whose clients have taken nothing for 1 s end with SL_RPC_LOST, longest waiting
- * first.
+ * Memory: copied replies to one gateway may use what is left of 512 MiB. Above half of that,
+ * replies whose clients have taken nothing for 1 s end with SL_RPC_LOST.
  *
- * Replies are sent at once. With `inline_handler`, replies within the handler are sent when it
- * returns, or after 50 us; parts with `more` at once.
+ * With `inline_handler`, replies within the handler are sent when it returns, or after 50 us;
+ * others at once.
  */
 int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args);
 
 /*
  * Sends an interim reply before the reply, such as 103 (Early Hints, RFC 8297): `status` from 102
  * to 199 and `headers`; other arguments are ignored. It is dropped for gRPC, HTTP/1.0 and clients
- * that do not read. Thread-safe; sent at the same time as by sl_reply(). Returns 0, also if the
- * client has gone; -EINVAL for another status, after the reply has begun, or after
- * SL_RPC_MAX_INTERIM; -EMSGSIZE above SL_RPC_MAX_META bytes; -ENOBUFS without memory. The request
- * stays open in all cases.
+ * that do not read. Thread-safe. Returns 0, also if the client has gone; -EINVAL for another
+ * status, after the reply has begun, or after SL_RPC_MAX_INTERIM; -EMSGSIZE above SL_RPC_MAX_META
+ * bytes; -ENOBUFS without memory. The request stays open.
  */
 int sl_reply_interim(struct sl_request_view *rq, const struct sl_reply_args *args);
 
 /*
- * Like sl_reply(), but lends the body instead of copying it. The body must not change until `done`,
- * which is called exactly once if 0 was returned, also if the client has gone. It is called like
- * sl_request_fn, possibly before sl_reply_ref() returns, and at the latest in sl_backend_close().
- * If the body is placed memory, wait for both `done` and `unplace` before reuse.
+ * Like sl_reply(), but lends the body. The body must not change until `done`, which is called
+ * exactly once if 0 was returned, also if the client has gone. It is called like sl_request_fn,
+ * possibly before sl_reply_ref() returns, and at the latest in sl_backend_close(). If the body is
+ * placed memory, wait for both `done` and `unplace` before reuse.
  */
 typedef void sl_reply_done_fn(void *arg);
 int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
@@ -369,7 +348,7 @@ int sl_reply_error(struct sl_request_view *rq, enum sl_rpc_status status);
 
 struct sl_backend_stats {
 	uint64_t requests, batches, replies, cancelled, expired, bad_messages;
-	uint64_t refused; /* rejected peers: silent, of another release, or without the key */
+	uint64_t refused; /* rejected peers */
 	uint32_t channels, open_requests, largest_batch;
 };
 /* Gets statistics, at most 1 ms old. Any thread; with `inline_handler` only the polling thread. */

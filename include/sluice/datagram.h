@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests over UDP: one datagram for the request, one for the reply. All numbers are
- * little-endian.
+ * Requests over UDP: one datagram each for request and reply, little-endian.
  *
  *   request  = struct sl_datagram_request, method, payload, padding
  *   reply    = struct sl_datagram_reply, payload
  *
  * - A reply is never larger than its request, because source addresses can be spoofed. Pad the
  *   request with zeros for a larger reply. A reply that does not fit is SL_DATAGRAM_REPLY_TOO_LARGE
- *   without payload. There are no fragments.
+ *   without payload.
  * - Retry a request without a reply with the same id, content, source address and port, and with
  *   the same length. Only the deadline may shrink.
  * - The gateway drops retries of pending requests. It repeats replies of up to 1472 bytes until 10
@@ -51,7 +50,7 @@ struct sl_datagram_request {
 	uint16_t service; /* datagram_service of a route; not 0 */
 	uint64_t id;
 	uint32_t deadline_us; /* relative deadline; 0: that of the route */
-	uint16_t method_len;  /* text for the backend, like the path of HTTP requests; may be 0 */
+	uint16_t method_len;  /* text, like an HTTP path; may be 0 */
 	uint16_t payload_len;
 } __attribute__((packed));
 
@@ -61,7 +60,7 @@ struct sl_datagram_reply {
 	uint8_t type;
 	uint16_t status;     /* enum sl_datagram_status */
 	uint64_t id;         /* that of the request */
-	uint32_t service_us; /* time the backend took; 0: unknown */
+	uint32_t service_us; /* of the backend; 0: unknown */
 	uint16_t code;       /* OK: HTTP status of the backend, default 200; otherwise 0 */
 	uint16_t payload_len;
 } __attribute__((packed));

@@ -7,9 +7,8 @@
  *   sl_datagram_client_ask(c, &(struct sl_datagram_call){
  *           .service = 1, .payload = "hi", .payload_len = 2 }, &reply, buf, sizeof(buf));
  *
- * Several requests at a time: call sl_datagram_client_send() for each, then
- * sl_datagram_client_poll() until each `done` was called. In an event loop, call poll when
- * sl_datagram_client_fd() is readable and after sl_datagram_client_wait_ms().
+ * Several requests: call sl_datagram_client_send() for each, then sl_datagram_client_poll(). In an
+ * event loop, poll when sl_datagram_client_fd() is readable and after sl_datagram_client_wait_ms().
  *
  *   send -> IN FLIGHT -reply------------------------> done(status of the gateway)
  *              | ^ \--wait_us has passed-------------> done(-ETIMEDOUT)
@@ -17,12 +16,10 @@
  *              v |   \sl_datagram_client_cancel()----> nothing
  *            no reply in time: same id again, time-out doubled up to 1 s
  *
- * A request without a reply may have been executed. A request with a reply was executed once, as
- * long as the gateway remembers it (see sluice/datagram.h).
+ * A request without a reply may have been executed. A request with a reply was executed once, while
+ * the gateway remembers it.
  *
- * A reply is accepted if its id is that of a request in flight and its lengths are consistent.
- * Others are counted and ignored. Memory is allocated only by open. A client must be used by one
- * thread at a time.
+ * Memory is allocated only by open. A client must be used by one thread at a time.
  */
 #ifndef SLUICE_DATAGRAM_CLIENT_H
 #define SLUICE_DATAGRAM_CLIENT_H
@@ -39,21 +36,21 @@ extern "C" {
 struct sl_datagram_client;
 
 struct sl_datagram_client_options {
-	const char *host;       /* name or address for getaddrinfo(3) */
-	const char *port;       /* number or service name */
+	const char *host; /* name or address for getaddrinfo(3) */
+	const char *port;
 	unsigned max_in_flight; /* 0: 64; at most 65536 */
-	uint32_t retry_us;      /* time to the first retry; 0: derived from measured round trips */
+	uint32_t retry_us;      /* time to the first retry; 0: from measured round trips */
 	uint16_t datagram_max;  /* bytes of UDP payload; 0: path MTU, at most 9000 */
 };
 
-/* Result of a request. Views are valid during the call only. */
+/* Views are valid during the call only. */
 struct sl_datagram_answer {
 	uint64_t id;
-	int status;       /* enum sl_datagram_status; -ETIMEDOUT, -ECANCELED, -EMSGSIZE: no reply */
-	uint16_t code;    /* SL_DATAGRAM_OK: the backend's HTTP status */
-	uint16_t retries; /* retransmissions */
+	int status;    /* enum sl_datagram_status; -ETIMEDOUT, -ECANCELED, -EMSGSIZE: no reply */
+	uint16_t code; /* SL_DATAGRAM_OK: the backend's HTTP status */
+	uint16_t retries;
 	uint32_t service_us; /* time the backend took; 0: unknown */
-	uint64_t waited_ns;  /* time since the first transmission */
+	uint64_t waited_ns;  /* since the first transmission */
 	const uint8_t *payload;
 	size_t payload_len;
 };
@@ -63,20 +60,20 @@ typedef void sl_datagram_done_fn(void *arg, const struct sl_datagram_answer *ans
 
 struct sl_datagram_call {
 	uint16_t service;   /* datagram_service of a route */
-	const char *method; /* text for the backend, not NUL-terminated; may be NULL */
+	const char *method; /* not NUL-terminated; may be NULL */
 	size_t method_len;
 	const void *payload;
 	size_t payload_len;
-	size_t reply_len;     /* expected payload of the reply, for which the request is padded */
-	uint32_t deadline_us; /* deadline sent to the gateway; 0: that of the route */
+	size_t reply_len;     /* of the reply: the request is padded for it */
+	uint32_t deadline_us; /* 0: that of the route */
 	uint32_t wait_us;     /* time-out; 0: 100 ms after the deadline, or 1 s */
 	sl_datagram_done_fn *done;
 	void *arg;
 };
 
 /*
- * Opens a client. Returns NULL and one line in `err` on error (expected, found, what to do).
- * sl_datagram_client_close() completes requests in flight with -ECANCELED and frees the client.
+ * Opens a client. Returns NULL and one line in `err` on error. sl_datagram_client_close() completes
+ * requests in flight with -ECANCELED and frees the client.
  */
 struct sl_datagram_client *sl_datagram_client_open(const struct sl_datagram_client_options *opt,
 						   char *err, size_t err_len);
@@ -85,7 +82,7 @@ void sl_datagram_client_close(struct sl_datagram_client *c);
 /*
  * Copies and sends a request. *id, if `id` is not NULL, identifies it until it is complete. Returns
  * 0, -EINVAL (no service or no `done`), -EAGAIN (max_in_flight reached) or -EMSGSIZE (above the
- * path MTU). Temporary network errors are handled like losses.
+ * path MTU).
  */
 int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagram_call *call,
 			    uint64_t *id);
@@ -106,8 +103,8 @@ int sl_datagram_client_wait_ms(const struct sl_datagram_client *c);
 
 /*
  * Sends one request and waits for its reply; `done` and `arg` are ignored. The payload is copied to
- * `buf`, truncated if necessary, and *answer points there. Also polls for other requests in flight.
- * Returns the status of the answer, or an error of sl_datagram_client_send().
+ * `buf`, truncated, and *answer points there. Also polls for other requests in flight. Returns the
+ * status of the answer, or an error of sl_datagram_client_send().
  */
 int sl_datagram_client_ask(struct sl_datagram_client *c, const struct sl_datagram_call *call,
 			   struct sl_datagram_answer *answer, void *buf, size_t buf_len);
@@ -122,7 +119,7 @@ size_t sl_datagram_client_max_payload(const struct sl_datagram_client *c, size_t
 const char *sl_datagram_status_name(int status);
 
 struct sl_datagram_client_stats {
-	uint64_t sent, retried; /* first transmissions, and retries */
+	uint64_t sent, retried; /* first transmissions; retries */
 	uint64_t answered, timed_out;
 	uint64_t ignored; /* datagrams that are not a reply to a request in flight */
 };

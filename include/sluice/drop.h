@@ -2,9 +2,7 @@
 /*
  * Reasons for which a packet, connection or request is discarded.
  *
- * One list for the BPF program, counters, metrics and tests. The indices are ABI (`bpftool map dump
- * pinned /sys/fs/bpf/sluice/IFACE/sl_rx_drops` prints them). So entries are appended to their block
- * and never reordered.
+ * The indices are ABI: entries are appended to their block and never reordered.
  *
  * X(NAME, "metric_name", "description")
  */

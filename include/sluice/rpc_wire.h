@@ -14,9 +14,8 @@
  * and LAST.
  *
  * Short form, over RDMA only. A REQUEST or RESPONSE that is unfragmented and has one entry without
- * `rest` may have SHORT. It begins with struct sl_rpc_compact instead of header and entry. Padded
- * metadata and unpadded payload follow; the payload ends with the message, whose length the device
- * reports. Receivers accept both forms.
+ * `rest` may have SHORT. Struct sl_rpc_compact replaces header and entry. Padded metadata and
+ * unpadded payload follow; the payload ends with the message. Receivers accept both forms.
  *
  * Slots. Each message, including CREDIT, uses one receive slot of the peer. The cumulative
  * `consumed` of later messages in the other direction releases slots.
@@ -24,8 +23,8 @@
  * Control messages. PONG repeats the id of its PING. GOAWAY of a gateway: it starts no more
  * requests. GOAWAY of a backend: it accepts no more; the gateway answers with its own GOAWAY after
  * its last request. READY revokes a GOAWAY on a connection that has not ended, and is answered like
- * it. The id SL_GOAWAY_STAYS means that the backend is temporarily not ready, and the gateway keeps
- * the connection. After any other GOAWAY the gateway closes the connection after its last request.
+ * it. The id SL_GOAWAY_STAYS means that the gateway keeps the connection. After any other GOAWAY
+ * the gateway closes it after its last request.
  *
  * Receive windows over RDMA. Each side may first use SL_RPC_MIN_SLOTS slots of the peer. The latest
  * CREDIT of the peer then sets the window in `total_or_offset`: the number of messages that may be
@@ -42,33 +41,31 @@
  *   only after that.
  * - The backend sends MIGRATE as its last message on the old transport, and the gateway closes it.
  *
- * So messages stay in order, and each fragment is sent once. Slot credit is per transport, and
- * CREDIT may follow MIGRATE. Other state is kept. A gateway that gives up before MIGRATE may
- * connect by a third transport, which replaces the second. A link with number 0 cannot migrate.
+ * Slot credit is per transport, and CREDIT may follow MIGRATE. Other state is kept. A gateway that
+ * gives up before MIGRATE may connect by a third transport, which replaces the second. A link with
+ * number 0 cannot migrate.
  *
  * Streams. A REQUEST entry with STREAM opens a stream: metadata, no payload. If it has MORE,
  * entries with PART and its id follow, in messages with count = 1. Each is a message or a piece of
  * one. The last entry has no MORE and no payload, but may have TRAILERs. The reply may start and
  * end at any time, also in parts. Parts of an id that is not open are ignored.
  *
- * The client of a stream with EXPECT sends no payload before 100 (Continue), or only after a
- * time-out. One entry with GO_ON and MORE, without bytes, before the first entry of the reply
- * requests it. Other streams must not have such an entry.
+ * A stream with EXPECT waits for 100 (Continue). One entry with GO_ON and MORE, without bytes,
+ * before the first entry of the reply requests it. Other streams must not have such an entry.
  *
- * Interim replies. An entry with GO_ON, MORE, metadata and no payload is an interim reply, such as
- * 103 (Early Hints, RFC 8297): STATUS 1xx except 100 and 101, and HEADERs. A request may have up to
- * SL_RPC_MAX_INTERIM of them before the first entry of its reply. They may be dropped.
+ * Interim replies. An entry with GO_ON, MORE, metadata and no payload is an interim reply: STATUS
+ * 1xx except 100 and 101, and HEADERs. A request may have up to SL_RPC_MAX_INTERIM of them before
+ * the first entry of its reply. They may be dropped.
  *
- * Credit. Payload needs credit per request, so that a slow receiver stops its sender. Initially a
- * reply has SL_RPC_INITIAL_WINDOW bytes. The reply of a stream has SL_RPC_STREAM_WINDOW and its
- * parts SL_RPC_PART_WINDOW, because many streams may be idle. WINDOW grants more. An entry costs
- * sl_rpc_cost(). A message that exceeds the credit is split into entries: `rest` is the payload in
- * later entries, which have no metadata. The end of a reply without payload is free. Exceeding the
- * credit is a protocol error. WINDOW for an id that is not open is ignored.
+ * Credit. Payload needs credit per request. Initially a reply has SL_RPC_INITIAL_WINDOW bytes, the
+ * reply of a stream SL_RPC_STREAM_WINDOW, and its parts SL_RPC_PART_WINDOW. WINDOW grants more. An
+ * entry costs sl_rpc_cost(). A message that exceeds the credit is split into entries: `rest` is the
+ * payload in later entries, which have no metadata. The end of a reply without payload is free.
+ * Exceeding the credit is a protocol error. WINDOW for an id that is not open is ignored.
  *
- * Compressed gRPC messages. COMPRESSED is the flag of the message prefix between client and server.
- * Lengths and credit count compressed bytes. Nothing between client and server decompresses them.
- * The headers grpc-encoding and grpc-accept-encoding are passed in both directions.
+ * Compressed gRPC messages. COMPRESSED is the flag of the message prefix. Lengths and credit count
+ * compressed bytes. The headers grpc-encoding and grpc-accept-encoding are passed in both
+ * directions.
  */
 #ifndef SLUICE_RPC_WIRE_H
 #define SLUICE_RPC_WIRE_H
@@ -87,9 +84,9 @@ enum {
 	 * most 16 KiB
 	 */
 	SL_RPC_VERSION = 8,
-	SL_RPC_SLOT_SIZE = 4096,       /* receive slot, including the header */
-	SL_RPC_COMPACT_MAX = 192,      /* longest message in the short form */
-	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of one request or reply */
+	SL_RPC_SLOT_SIZE = 4096,       /* including the header */
+	SL_RPC_COMPACT_MAX = 192,      /* short form */
+	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of a request or reply */
 	SL_RPC_MAX_BATCH = 1024,
 	SL_RPC_MAX_META = 65528,  /* metadata of a reply */
 	SL_RPC_MAX_ASKED = 16384, /* metadata of a request, and of the end of a stream */
@@ -104,13 +101,10 @@ enum {
 	SL_RPC_MAX_SLOTS = 4096,
 	SL_RPC_MIN_BULK = 64 << 10,
 	SL_RPC_MAX_BULK = 256 << 20,
-	/* Initial credit of a reply, and the window of an active stream. */
+	/* Initial credit of a reply; window of an active stream. */
 	SL_RPC_INITIAL_WINDOW = 64 << 10,
-	SL_RPC_STREAM_WINDOW = 32 << 10, /* initial credit of a stream's reply */
-	/*
-	 * initial credit of a stream's parts; smaller, because storing them costs more than their
-	 * bytes
-	 */
+	SL_RPC_STREAM_WINDOW = 32 << 10, /* initial, of a stream's reply */
+	/* initial, of a stream's parts */
 	SL_RPC_PART_WINDOW = 16 << 10,
 	SL_RPC_WIDE_MAX = 32, /* streams per end with a wider window */
 	SL_RPC_MIN_COST = 32, /* least cost of an entry */
@@ -160,19 +154,19 @@ enum sl_rpc_status {
 	SL_RPC_NO_METHOD,
 	SL_RPC_TOO_LARGE,
 	SL_RPC_INTERNAL,
-	/* the backend failed while it may have executed the request: must not be repeated */
+	/* may have been executed: must not be repeated */
 	SL_RPC_LOST,
-	SL_RPC_COMPRESSED, /* the message is compressed, which the backend does not support */
+	SL_RPC_COMPRESSED, /* unsupported compressed message */
 	SL_RPC_UNANSWERED, /* like LOST, but without any reply: may be repeated if idempotent */
 };
 
 struct sl_rpc_header {
 	uint8_t version_type; /* version in the high 4 bits, enum sl_rpc_type in the low 4 bits */
 	uint8_t flags;
-	uint8_t priority;      /* enum sl_rpc_class */
-	uint8_t status;        /* enum sl_rpc_status */
-	uint16_t method;       /* enum sl_method of the first entry, informational */
-	uint16_t count;        /* entries in this message */
+	uint8_t priority; /* enum sl_rpc_class */
+	uint8_t status;   /* enum sl_rpc_status */
+	uint16_t method;  /* enum sl_method of the first entry, informational */
+	uint16_t count;
 	uint32_t fragment_len; /* bytes of the body after this header */
 	/* FIRST: total body length; other fragments: offset; CREDIT over RDMA: granted window */
 	uint32_t total_or_offset;
@@ -215,7 +209,7 @@ struct sl_rpc_compact {
 };
 _Static_assert(sizeof(struct sl_rpc_compact) == 24, "wire format");
 
-/* Grants `bytes` more credit for the reply to this request, or for its stream. */
+/* Grants more credit for the reply, or for the stream. */
 struct sl_rpc_window {
 	uint64_t id;
 	uint32_t bytes;
@@ -229,10 +223,10 @@ enum sl_rpc_entry_flag {
 	SL_ENTRY_NO_MESSAGE = 1 << 2, /* RESPONSE, gRPC: metadata only, no message */
 	SL_ENTRY_STREAM = 1 << 3,     /* REQUEST: opens a stream */
 	SL_ENTRY_PART = 1 << 4,       /* REQUEST: part of an open stream */
-	SL_ENTRY_EXPECT = 1 << 5,     /* REQUEST with STREAM and MORE: the client waits for GO_ON */
+	SL_ENTRY_EXPECT = 1 << 5,     /* REQUEST with STREAM and MORE: waits for GO_ON */
 	/* RESPONSE: 100 (Continue) or an interim reply, not part of the reply */
 	SL_ENTRY_GO_ON = 1 << 6,
-	SL_ENTRY_COMPRESSED = 1 << 7, /* gRPC: the message is compressed, see grpc-encoding */
+	SL_ENTRY_COMPRESSED = 1 << 7, /* gRPC: see grpc-encoding */
 };
 
 /*
@@ -269,8 +263,8 @@ enum sl_meta_tag {
 };
 
 /*
- * First message of each side, before slots exist: on the Unix socket of shm (the acceptor's with
- * the memory), and in the connection data of RDMA. The acceptor may reduce the sizes.
+ * First message of each side: on the Unix socket of shm (the acceptor's with the memory), or in the
+ * connection data of RDMA. The acceptor may reduce the sizes.
  */
 #define SL_RPC_HELLO_MAGIC 0x6c736c75u
 enum sl_hello_flag {
@@ -280,7 +274,7 @@ enum sl_hello_flag {
 struct sl_rpc_hello {
 	uint32_t magic;
 	uint8_t version;
-	uint8_t status;    /* acceptor: enum sl_rpc_status, OK or the cause of the refusal */
+	uint8_t status;    /* acceptor: enum sl_rpc_status */
 	uint16_t worker;   /* gateway: index of its worker */
 	uint64_t epoch;    /* random number of the process */
 	uint32_t slots;    /* per direction, a power of two */
@@ -302,11 +296,10 @@ _Static_assert(sizeof(struct sl_rpc_hello) == 64, "wire format");
  *   ACK   no bytes; `seq` is that of the next DATA
  *   BYE   like ACK: the sender has closed the connection
  *
- * Liveness. A restarted peer has other queue pairs, so datagrams to the old ones are lost. A
- * gateway that has not heard from its peer sends a HELLO with ASKS, the epoch and the initial `id`
- * of the connection. It creates no connection. The ANSWER is KNOWN, or RESET if the connection does
- * not exist: then nothing sent on it will be executed, and it ends. Both messages are authenticated
- * and protected against replay like others. The ANSWER is the shorter one.
+ * Liveness. A gateway that has not heard from its peer sends a HELLO with ASKS, the epoch and the
+ * initial `id` of the connection. It creates no connection. The ANSWER is KNOWN, or RESET if the
+ * connection does not exist: then nothing sent on it will be executed, and it ends. Both are
+ * authenticated and protected against replay.
  *
  * MAC. `mac` is SipHash-2-4 over the datagram and its header, with the upper half of the 64-bit
  * datagram number in place of `mac`. So recorded datagrams cannot be replayed even after `seq` has
@@ -349,8 +342,8 @@ struct sl_ud_header {
 	uint32_t seq;
 	uint32_t ack;    /* all datagrams before this one have arrived */
 	uint32_t sacked; /* bit n: datagram ack + 1 + n has arrived */
-	uint16_t window; /* datagrams from `ack` on that the sender of this header can receive */
-	uint16_t len;    /* length of the bytes that follow */
+	uint16_t window; /* datagrams from `ack` on that the sender can receive */
+	uint16_t len;    /* of the bytes that follow */
 };
 _Static_assert(sizeof(struct sl_ud_header) == 32, "wire format");
 
@@ -370,8 +363,8 @@ struct sl_ud_creq {
 	uint64_t link;
 	uint8_t gid[16]; /* source GID of the datagram */
 	/*
-	 * Random number of this process' HELLOs to one acceptor. Kept secret from other acceptors,
-	 * so that they cannot use up its numbers.
+	 * Random, per process and acceptor. Secret from other acceptors, which could use up its
+	 * numbers.
 	 */
 	uint8_t sender_id[SL_UD_SENDER_ID_LEN];
 	uint8_t nonce[SL_UD_NONCE_LEN - SL_UD_SENDER_ID_LEN];
