@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drops capabilities and the account. Both belong to threads and are inherited by new ones, so this
- * runs while there is one thread. All threads then share one credentials object: uverbs and rdma_cm
- * refuse write() if the credentials differ from those at open().
+ * Drops capabilities and the account; must run while there is one thread. All threads then share
+ * one credentials object: uverbs and rdma_cm refuse write() if the credentials differ from those at
+ * open().
  */
 #include <cap-ng.h>
 #include <errno.h>

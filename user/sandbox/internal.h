@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "sandbox/sandbox.h"
 
-/* Sanitizers need ptrace, fork and /proc, so their builds have neither Landlock nor filters. */
+/* Builds with sanitizers have neither Landlock nor filters. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SL_SANITIZED 1
 #elif defined(__has_feature)
@@ -21,7 +21,7 @@
 #define SL_SANITIZED 0
 #endif
 
-/* Opens a ruleset for these places. Returns it, or -errno such as -ENOSYS. */
+/* Opens a ruleset. Returns it, or -errno such as -ENOSYS. */
 int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, int *abi);
 /* Applies and closes the ruleset. Returns 0 or -errno. */
 int sl_landlock_restrict(int ruleset);

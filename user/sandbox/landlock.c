@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Landlock by system calls, because the C library of Debian 12 has no wrappers. */
+/* Landlock by system calls: the C library of Debian 12 has no wrappers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -43,7 +43,7 @@ static int allow_path(int ruleset, const struct ruleset *r, const struct sl_sand
 	int rc = 0;
 
 	if (beneath.parent_fd < 0)
-		return 0; /* missing paths are skipped */
+		return 0;
 	if (fstat(beneath.parent_fd, &st) == 0)
 		beneath.allowed_access =
 			r->fs & uses[place->use] & (S_ISDIR(st.st_mode) ? UINT64_MAX : of_files);
@@ -56,7 +56,7 @@ static int allow_path(int ruleset, const struct ruleset *r, const struct sl_sand
 
 int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, int *abi)
 {
-	/* Rights that are denied unless a place allows them: all that the kernel knows. */
+	/* Denied unless a place allows them: all that the kernel knows. */
 	struct ruleset r = {.fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1};
 	size_t size = offsetof(struct ruleset, net);
 	int fd, rc = 0;

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * sd_notify(3). A supervised gateway sends to its supervisor, which forwards known messages:
- * service managers accept messages only from the process that they started.
- */
+/* sd_notify(3). A supervised gateway sends to its supervisor, which forwards known messages. */
 #ifndef SL_SANDBOX_NOTIFY_H
 #define SL_SANDBOX_NOTIFY_H
 
-/* to the supervisor only: an exit after it counts as a crash */
+/* to the supervisor: an exit after it counts as a crash */
 #define SL_NOTIFY_STARTED  "STARTED"
 #define SL_NOTIFY_READY    "READY=1"
 #define SL_NOTIFY_STOPPING "STOPPING=1"
-#define SL_NOTIFY_STATUS   "STATUS=" /* followed by one line of text */
+#define SL_NOTIFY_STATUS   "STATUS=" /* and one line of text */
 
 enum { SL_NOTIFY_MAX = 512 };
 

@@ -41,7 +41,7 @@ static bool writes_files(void)
 
 static void *shrink_heap(void *unused)
 {
-	/* volatile, otherwise the compiler removes the allocations */
+	/* volatile: the compiler must not remove them */
 	void *volatile blocks[BLOCKS];
 
 	for (int i = 0; i < BLOCKS; i++)
@@ -52,9 +52,8 @@ static void *shrink_heap(void *unused)
 }
 
 /*
- * Makes glibc initialise malloc now: later its reads of /proc and /sys are refused. M_ARENA_MAX
- * avoids the query of the number of processors. The heap is shrunk once at its largest possible
- * size, because the threshold grows with earlier frees.
+ * Makes glibc initialise malloc now: later its reads of /proc and /sys are refused. The heap is
+ * shrunk once, because the threshold grows with earlier frees.
  */
 static void prepare_malloc(void)
 {
@@ -74,7 +73,7 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 	set_rlimit(RLIMIT_CORE, "core dumps", 0); /* they would contain client data */
 	if (!opt->writes_files && !writes_files())
 		set_rlimit(RLIMIT_FSIZE, "the size of files", 0);
-	signal(SIGXFSZ, SIG_IGN); /* exceeding the limit gives an error instead of a signal */
+	signal(SIGXFSZ, SIG_IGN); /* gives an error instead */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
@@ -105,11 +104,11 @@ const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT] = {
 	{"/etc/gai.conf", SL_SANDBOX_READ},
 	{"/etc/host.conf", SL_SANDBOX_READ},
 	{"/etc/services", SL_SANDBOX_READ},
-	/* Possible targets of /etc/resolv.conf. */
+	/* targets of /etc/resolv.conf */
 	{"/run/systemd/resolve", SL_SANDBOX_READ},
 	{"/run/resolvconf", SL_SANDBOX_READ},
 	{"/run/NetworkManager", SL_SANDBOX_READ},
-	/* Modules of nsswitch.conf. */
+	/* modules of nsswitch.conf */
 	{"/etc/ld.so.cache", SL_SANDBOX_READ},
 	{"/usr/lib", SL_SANDBOX_READ},
 	{"/lib", SL_SANDBOX_READ},
@@ -118,7 +117,6 @@ const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT] = {
 int sl_sandbox_narrow(const struct sl_sandbox_place *places, size_t place_cnt, struct sl_err *err)
 {
 	int abi = 0, ruleset = sl_landlock_prepare(places, place_cnt, &abi);
-	/* sl_sandbox_enter() has logged a missing Landlock. */
 	int rc = ruleset < 0 ? 0 : sl_landlock_restrict(ruleset);
 
 	return rc ? sl_fail(err, rc, "sandbox: Landlock (ABI %d): %s", abi, strerror(-rc)) : 0;

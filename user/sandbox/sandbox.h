@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restrictions of the gateway's process, in case a packet takes control of it. README.md gives the
- * reason for each.
+ * Restrictions of the gateway's process. README.md gives the reason for each.
  *
  *   (all attached and opened, one thread) -> sl_sandbox_enter -> (threads start)
  *       -> sl_sandbox_thread, by each of them, and by the first one when all run
@@ -17,9 +16,9 @@
 /* Allowed access below a path. Missing paths are skipped. */
 enum sl_sandbox_use {
 	SL_SANDBOX_READ,
-	SL_SANDBOX_DEVICE,  /* read, write, ioctl */
+	SL_SANDBOX_DEVICE,
 	SL_SANDBOX_REMOVE,  /* remove files, sockets and folders */
-	SL_SANDBOX_WRITE,   /* write and create files, no reading */
+	SL_SANDBOX_WRITE,   /* no reading */
 	SL_SANDBOX_SOCKETS, /* create and remove sockets */
 };
 
@@ -33,14 +32,14 @@ struct sl_sandbox_options {
 	const char *user;   /* "root": stays uid 0 */
 	const struct sl_sandbox_place *places;
 	size_t place_cnt;
-	/* writes files other than standard output and error, or uses memfd_create() */
+	/* besides stdout and stderr; or memfd_create() */
 	bool writes_files;
 };
 
 /*
  * Sets limits, account, capabilities, no_new_privs and Landlock, and compiles the system call
- * filters. Applies to this thread and those that it starts, so call it before the first. Returns 0,
- * or -errno and one line in err. Logs what the kernel or build lacks.
+ * filters. Applies to this thread and those that it starts. Returns 0, or -errno and one line in
+ * err.
  */
 int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err);
 
@@ -59,8 +58,7 @@ enum sl_thread_kind {
 
 /*
  * Restricts this thread, and those that it starts, to the system calls of its kind. Others return
- * EPERM; the first of each is reported on stderr. Does nothing without sl_sandbox_enter(), as in
- * tests.
+ * EPERM; the first of each is reported on stderr. Does nothing without sl_sandbox_enter().
  */
 void sl_sandbox_thread(enum sl_thread_kind kind);
 
@@ -71,8 +69,8 @@ void sl_sandbox_thread(enum sl_thread_kind kind);
 int sl_sandbox_narrow(const struct sl_sandbox_place *places, size_t place_cnt, struct sl_err *err);
 
 /*
- * Files that the C library's resolver reads. Files of /etc are listed individually, so a replaced
- * file is readable only after the next sl_sandbox_narrow().
+ * Files that the C library's resolver reads. A replaced file of /etc is readable only after the
+ * next sl_sandbox_narrow().
  */
 enum { SL_SANDBOX_RESOLVER_CNT = 12, SL_SANDBOX_RESOLVER_FILES = 6 };
 extern const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT];

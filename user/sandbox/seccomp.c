@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System call filters: calls not in the list of a thread's kind are refused. Each list includes
- * those above it, because the control thread starts dialers, and a thread also keeps its parent's
+ * System call filters. Each list includes those above it, because a thread keeps its parent's
  * filter.
  *
- * Refusal is EPERM by a SIGSYS handler, which reports each call once. So an attacker gains nothing,
- * and a library version that needs another call reports an error while the gateway continues.
- * Ending the process would turn each such gap into an outage.
- *
- * Call order: sl_sandbox_thread; sl_seccomp_compile -> compile -> add_list.
+ * Refusal is EPERM by a SIGSYS handler, which reports each call once. Ending the process would turn
+ * each call of a new library version into an outage.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,8 +62,8 @@ struct seccomp_rule {
 	 CLONE_NEWPID | CLONE_NEWNET)
 
 /*
- * Handshake threads: ring, memory, random numbers, eventfds. Logging: poll, and sendto without an
- * address, which is a write (base/output.h).
+ * Handshake threads. Logging: poll, and sendto without an address, which is a write
+ * (base/output.h).
  */
 static const struct seccomp_rule handshake[] = {
 	ANY(read),
@@ -80,7 +76,7 @@ static const struct seccomp_rule handshake[] = {
 	ANY(clock_getres),
 	ANY(gettimeofday),
 	ANY(sched_yield),
-	IF(sched_setscheduler, 0, ALL_BITS, 0), /* its own; the kernel enforces the limits */
+	IF(sched_setscheduler, 0, ALL_BITS, 0), /* its own */
 	ANY(getcpu),
 	ANY(getpid),
 	ANY(gettid),
@@ -94,7 +90,6 @@ static const struct seccomp_rule handshake[] = {
 	ANY(mremap),
 	IF(prctl, 0, ALL_BITS, PR_GET_NAME),
 	IF(prctl, 0, ALL_BITS, PR_SET_NAME),
-	/* Exit and related calls of the C library. */
 	ANY(exit),
 	ANY(exit_group),
 	ANY(rt_sigreturn),
@@ -105,8 +100,8 @@ static const struct seccomp_rule handshake[] = {
 };
 
 /*
- * Workers: their sockets, rings, eventfds and queue pairs are open. They release lost backends
- * (close, munmap, ioctl and write on uverbs) and allocate memory for new ones.
+ * Workers: sockets and rings are open. They release lost backends, and allocate memory for new
+ * ones.
  */
 static const struct seccomp_rule worker[] = {
 	ANY(epoll_pwait2),    ANY(epoll_pwait),     ANY(epoll_wait),
@@ -118,8 +113,8 @@ static const struct seccomp_rule worker[] = {
 };
 
 /*
- * Dialers: sockets, and the files that librdmacm and libibverbs open for a queue pair. They also
- * start the thread that closes queue pairs.
+ * Dialers: sockets, and files of librdmacm and libibverbs. They start the thread that closes queue
+ * pairs.
  */
 static const struct seccomp_rule dialer[] = {
 	IF(socket, 0, ALL_BITS, AF_UNIX),
@@ -131,8 +126,8 @@ static const struct seccomp_rule dialer[] = {
 	ANY(getsockname),
 	ANY(getpeername),
 	ANY(setsockopt),
-	ANY(sendmmsg),                    /* the resolver asks for both address families at once */
-	IF(ioctl, 1, ALL_BITS, FIONREAD), /* length of its answer */
+	ANY(sendmmsg), /* resolver */
+	IF(ioctl, 1, ALL_BITS, FIONREAD),
 	ANY(openat),
 	ANY(newfstatat),
 	ANY(statx),
@@ -158,10 +153,10 @@ static const struct seccomp_rule dialer[] = {
 	ANY(sysinfo),
 	ANY(sched_getaffinity),
 	IF(prlimit64, 2, ALL_BITS, 0), /* reading only */
-	IF(mbind, 5, ALL_BITS, 0),     /* placement of rings; no page is moved */
+	IF(mbind, 5, ALL_BITS, 0),     /* no page is moved */
 };
 
-/* Control thread: signals, admin endpoint, BPF maps, reload, new dialers, shutdown. */
+/* Control thread. */
 static const struct seccomp_rule control[] = {
 	IF(bpf, 0, ALL_BITS, BPF_MAP_LOOKUP_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_UPDATE_ELEM),
@@ -171,9 +166,9 @@ static const struct seccomp_rule control[] = {
 	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME), /* checks the interface */
 	IF(ioctl, 1, ALL_BITS, SIOCGIFFLAGS),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),
-	IF(ioctl, 1, ALL_BITS, SIOCETHTOOL), /* number of queues */
-	IF(ioctl, 1, ALL_BITS, TCGETS),      /* the configuration's scanner calls isatty() */
-	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers started by a reload */
+	IF(ioctl, 1, ALL_BITS, SIOCETHTOOL),               /* number of queues */
+	IF(ioctl, 1, ALL_BITS, TCGETS),                    /* isatty() */
+	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers */
 	ANY(accept4),
 	ANY(sendfile),
 	ANY(select),
@@ -189,13 +184,13 @@ static const struct seccomp_rule control[] = {
 	ANY(dup3), /* arm64 has no dup2 */
 };
 
-/* Agents: sockets for gateways and to servers, name lookup. arm64 has neither chmod nor unlink. */
+/* Agents. arm64 has neither chmod nor unlink. */
 static const struct seccomp_rule agent[] = {
 	ANY(accept4),  ANY(listen),       ANY(chmod),     ANY(unlink),   ANY(fchmodat),
 	ANY(unlinkat), ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
 };
 
-/* Keeper: forks agents (add_clones), restricts and waits for them. */
+/* Keeper: forks agents (add_clones). */
 static const struct seccomp_rule zygote[] = {
 	ANY(kill), /* Landlock limits it to its own processes */
 	ANY(wait4),
@@ -302,10 +297,7 @@ static int add_list(scmp_filter_ctx ctx, const struct seccomp_rule *rules, size_
 	return rc;
 }
 
-/*
- * Exports the program for threads that cannot open files. The pipe holds all of it, and is not
- * subject to limits on files.
- */
+/* Exports the program for threads that cannot open files, by a pipe that holds all of it. */
 static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
 {
 	struct sock_filter *code = malloc(FILTER_MAX * sizeof(*code));
@@ -331,9 +323,8 @@ static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
 }
 
 /*
- * Rules for new threads and processes. The C library creates them with all signals blocked, where
- * SIGSYS would kill the process. So they fail with an errno. Filters cannot see the flags of
- * clone3; without it the C library uses clone.
+ * The C library clones with all signals blocked, where SIGSYS would kill the process: so fail with
+ * an errno. Filters cannot see the flags of clone3; without it the C library uses clone.
  */
 static int add_clones(scmp_filter_ctx ctx, enum sl_thread_kind kind)
 {
@@ -370,7 +361,7 @@ static int compile_filter(enum sl_thread_kind kind)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 				      SCMP_CMP64(0, SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
 	if (!rc)
-		rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* binary tree */
+		rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	if (!rc)
 		rc = read_back(ctx, &filters[kind]);
 	if (ctx)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Call order: sl_supervise -> start, wait_for_end -> listen_until -> relay; judge. */
 #include "sandbox/supervise.h"
 
 #include <errno.h>
@@ -22,10 +21,10 @@
 #include "sandbox/notify.h"
 
 enum {
-	TRIES = 10,        /* consecutive failed starts (start_child) */
+	TRIES = 10,        /* consecutive failed starts */
 	BACKOFF_MIN_S = 1, /* (start_child) */
 	BACKOFF_MAX_S = 30,
-	WELL_S = 60, /* a life of that length resets the back-off (start_child) */
+	WELL_S = 60, /* resets the back-off */
 	SIGNALLED = 128,
 };
 #define LOOK_NS SL_NS_PER_SEC
@@ -34,7 +33,7 @@ struct supervisor {
 	int signal_fd, channel;
 	pid_t child;                /* 0: none */
 	uint64_t start_ns, look_ns; /* time of the next `look` */
-	bool serves, served_once;   /* this child serves; some child has served */
+	bool serves, served_once;
 	bool stopping;
 	unsigned failures, backoff_s;
 };
@@ -63,21 +62,17 @@ static _Noreturn void be_child(struct supervisor *v, const struct sl_supervised 
 
 	close(v->signal_fd);
 	close(v->channel);
-	/*
-	 * Own process group: a signal to the group, such as ^C, is delivered once, by the
-	 * supervisor.
-	 */
+	/* Own process group: ^C is delivered once, by the supervisor. */
 	setpgid(0, 0);
 	sl_supervise_bind();
 	sl_notify_use(channel);
-	/* Other signals stay blocked, as the gateway expects: none is lost while it starts. */
+	/* Other signals stay blocked: none is lost while the gateway starts. */
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	sigprocmask(SIG_UNBLOCK, &chld, NULL);
 	exit(s->run(s->arg));
 }
 
-/* Forks the gateway. Returns 0 or -errno. */
 static int start_child(struct supervisor *v, const struct sl_supervised *s)
 {
 	int ends[2];
@@ -111,7 +106,7 @@ static void relay_signals(struct supervisor *v)
 	while (v->channel >= 0 &&
 	       (n = recv(v->channel, word, sizeof(word) - 1, MSG_DONTWAIT)) >= 0) {
 		word[n] = 0;
-		if (n == 0) { /* closed by the child */
+		if (n == 0) {
 			close(v->channel);
 			v->channel = -1;
 		}
@@ -128,7 +123,6 @@ static void relay_signals(struct supervisor *v)
 	}
 }
 
-/* Waits for signals and messages, at most until `until_ns`. */
 static void listen_until(struct supervisor *v, uint64_t until_ns)
 {
 	struct pollfd fds[2] = {{.fd = v->signal_fd, .events = POLLIN},
@@ -153,7 +147,6 @@ static void listen_until(struct supervisor *v, uint64_t until_ns)
 	}
 }
 
-/* Same, and calls `look` periodically. */
 static void listen_and_look(struct supervisor *v, const struct sl_supervised *s)
 {
 	bool looks = s->look && v->serves;
@@ -165,7 +158,7 @@ static void listen_and_look(struct supervisor *v, const struct sl_supervised *s)
 	v->look_ns = sl_now_ns() + LOOK_NS;
 }
 
-/* Waits for the child and returns its status. As process 1 of a container, also reaps others. */
+/* Returns the child's status. As process 1 of a container, also reaps others. */
 static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 {
 	int status;
@@ -178,7 +171,7 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 		if (pid <= 0)
 			listen_and_look(v, s);
 	}
-	relay_signals(v); /* its last messages */
+	relay_signals(v);
 	if (v->channel >= 0)
 		close(v->channel);
 	v->channel = -1;
@@ -187,8 +180,8 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 }
 
 /*
- * Returns true if the gateway must be restarted. A normal exit is final. A failed start after a
- * crash may be its consequence, for example while the kernel still releases sockets.
+ * Returns true if the gateway must be restarted. A failed start after a crash may be its
+ * consequence: the kernel still releases sockets.
  */
 static bool check_status(struct supervisor *v, int status)
 {
@@ -243,7 +236,7 @@ static int run_child(struct supervisor *v, const struct sl_supervised *s)
 		while (!v->stopping && sl_now_ns() < until)
 			listen_until(v, until);
 		if (v->stopping)
-			return 0; /* stop requested while no child runs */
+			return 0; /* stopped without a child */
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Supervisor: the process that is started, which forks the gateway.
+ * Supervisor, which forks the gateway.
  *
  *   service manager, terminal
  *      |  TERM INT HUP                ^ READY=1, STOPPING=1
@@ -11,30 +11,29 @@
  *   gateway     (its account, no rights, sandbox.h)
  *
  * If the gateway exits, the supervisor exits with the same status. If it dies of a signal, or exits
- * with SL_SUPERVISE_AGAIN, the supervisor cleans up and restarts it. Meanwhile the kernel gets the
- * packets. The delay is 1 s and doubles up to 30 s; a life of one minute resets it. After TRIES
- * consecutive starts without serving, the supervisor exits with its status, or 128 + signal. If the
- * supervisor dies, the gateway dies too.
+ * with SL_SUPERVISE_AGAIN, the supervisor restarts it. The delay is 1 s and doubles up to 30 s; a
+ * life of one minute resets it. After TRIES consecutive starts without serving, the supervisor
+ * exits with its status, or 128 + signal. If the supervisor dies, the gateway dies too.
  */
 #ifndef SL_SANDBOX_SUPERVISE_H
 #define SL_SANDBOX_SUPERVISE_H
 
 struct sl_supervised {
-	int (*run)(void *arg);    /* runs in the child; returns its exit status */
-	void (*clean)(void *arg); /* runs in the parent after each exit of the child */
-	void (*look)(void *arg); /* runs in the parent about once a second while the child serves */
+	int (*run)(void *arg);    /* in the child; returns its exit status */
+	void (*clean)(void *arg); /* in the parent after each exit of the child */
+	void (*look)(void *arg);  /* in the parent, about once a second while the child serves */
 	void *arg;
 };
 
-/* Exit status that requests a restart: a part that the child cannot restart itself has died. */
+/* Exit status that requests a restart. */
 enum { SL_SUPERVISE_AGAIN = 75 };
 
-/* Runs the supervisor and returns its exit status. The child exits with the result of run(). */
+/* Returns the exit status. The child exits with the result of run(). */
 int sl_supervise(const struct sl_supervised *s);
 
 /* Rebinds the child to its parent's death; needed after each change of credentials. */
 void sl_supervise_bind(void);
-/* Binds a process to a parent other than the supervisor: it ends when that one does. */
+/* Binds a process to a parent other than the supervisor. */
 void sl_supervise_under(int pid);
 
 #endif

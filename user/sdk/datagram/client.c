@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Datagram client; sluice/datagram_client.h shows the states of a request. Requests occupy a fixed
- * number of slots; wire.c has the format. Call order: ask -> send -> transmit; poll -> receive,
- * run_timers, which retries and times out.
- */
+/* Datagram client. Requests occupy a fixed number of slots; wire.c has the format. */
 #include "sdk/datagram/wire.h"
 
 #include <errno.h>
@@ -35,12 +31,12 @@ enum {
 struct datagram_call {
 	uint64_t id; /* 0: free */
 	uint64_t first_ns, due_ns, end_ns;
-	uint64_t patience_ns; /* current retry time-out */
+	uint64_t patience_ns;
 	sl_datagram_done_fn *done;
 	void *arg;
 	uint32_t deadline_us;
 	uint32_t next_free; /* index + 1 */
-	uint16_t len, must; /* length of the datagram; length without padding */
+	uint16_t len, must; /* with padding; without */
 	uint16_t retries;
 };
 
@@ -50,14 +46,14 @@ struct sl_datagram_client {
 	uint16_t datagram_max, datagram_asked;
 	uint32_t slots, in_flight, free_head;
 	uint32_t retry_us;
-	uint64_t next_due_ns; /* lower bound of all timers */
+	uint64_t next_due_ns; /* lower bound */
 	uint64_t srtt_ns, rttvar_ns;
 	uint64_t sequence, done_cnt;
 	struct sl_sipkey key;
 	struct sl_datagram_client_stats stats;
 	struct datagram_call *flights;
-	uint8_t *requests;           /* datagram_asked bytes each */
-	uint8_t rx[SL_DATAGRAM_MAX]; /* one reply */
+	uint8_t *requests; /* datagram_asked bytes each */
+	uint8_t rx[SL_DATAGRAM_MAX];
 };
 
 static int report_error(struct sl_err *err, const char *host, const char *port, const char *why)
@@ -190,7 +186,7 @@ static void release_call(struct sl_datagram_client *c, struct datagram_call *f)
 	c->in_flight--;
 }
 
-/* Completes a request. Its slot is free before `done` is called, which may send another. */
+/* The slot is free before `done`, which may send another request. */
 static void finish_call(struct sl_datagram_client *c, struct datagram_call *f,
 			struct sl_datagram_answer *a, uint64_t now_ns)
 {
@@ -214,14 +210,14 @@ static void give_up(struct sl_datagram_client *c, struct datagram_call *f, int s
 	finish_call(c, f, &a, now_ns);
 }
 
-/* Sends a datagram. Returns 0, also if the kernel drops it, or -EMSGSIZE. */
+/* Returns 0, also if the kernel drops the datagram, or -EMSGSIZE. */
 static int send_call(struct sl_datagram_client *c, struct datagram_call *f)
 {
-	/* The first attempts may report ICMP errors of earlier datagrams, which are ignored. */
+	/* The first attempts may report ICMP errors of earlier datagrams. */
 	for (int i = 0; i < 3; i++) {
 		if (send(c->fd, request_of(c, f), f->len, MSG_NOSIGNAL) >= 0)
 			break;
-		if (errno == EMSGSIZE) { /* the path MTU has shrunk: reduce the padding */
+		if (errno == EMSGSIZE) { /* smaller path MTU: reduce the padding */
 			learn_max(c);
 			if (f->must > c->datagram_max)
 				return -EMSGSIZE;
@@ -297,7 +293,6 @@ int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagr
 	return 0;
 }
 
-/* Retries or times out requests that are due. */
 static void run_timers(struct sl_datagram_client *c, uint64_t now_ns)
 {
 	if (now_ns < c->next_due_ns)
@@ -319,7 +314,7 @@ static void run_timers(struct sl_datagram_client *c, uint64_t now_ns)
 			continue;
 		}
 		spent_us = (now_ns - f->first_ns) / SL_NS_PER_US;
-		/* After the deadline, a retry can still fetch a reply that was made in time. */
+		/* After the deadline, a retry can still fetch a reply. */
 		if (f->deadline_us)
 			sl_datagram_set_deadline(request_of(c, f),
 						 spent_us < f->deadline_us
@@ -344,7 +339,7 @@ static void receive_reply(struct sl_datagram_client *c)
 		struct datagram_call *f;
 		uint64_t now_ns, rtt, off;
 
-		/* ICMP port unreachable; a gateway may start later */
+		/* ICMP port unreachable */
 		if (n < 0 && errno == ECONNREFUSED)
 			continue;
 		if (n < 0)

@@ -8,13 +8,12 @@
 #include "sluice/datagram_client.h"
 
 /*
- * Encodes a request, padded so that a reply of call->reply_len bytes fits, up to `max`. Returns its
- * length, or 0 if method and payload exceed `max` (at most SL_DATAGRAM_MAX).
+ * Encodes a request, padded for a reply of call->reply_len bytes, up to `max`. Returns its length,
+ * or 0 if method and payload exceed `max` (at most SL_DATAGRAM_MAX).
  */
 size_t sl_datagram_encode(const struct sl_datagram_call *call, uint64_t id, uint8_t *to,
 			  size_t max);
 
-/* Sets the remaining deadline in an encoded request. */
 void sl_datagram_set_deadline(uint8_t *request, uint32_t deadline_us);
 
 /* Decodes a reply: id, status, code, service_us, payload. Returns false if invalid. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend `chat`: example of streams, similar to a language model's server. Replies to each message
- * with its words, one by one: in HTTP as events (text/event-stream), in gRPC as messages. One
- * thread with its own loop.
+ * Backend `chat`: example of streams, similar to a language model's server. Replies with a
+ * message's words, one by one, in its own loop.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,14 +15,13 @@ struct options {
 	unsigned long interval_us, repeat;
 };
 
-/* A stream and the words to be sent. */
 struct talk {
 	struct talk *next, **back;
 	struct sl_request_view *rq;
 	uint64_t next_ns;
-	unsigned long rounds; /* remaining repetitions of the text */
-	size_t len, at;       /* length of the text; offset of the next word */
-	size_t whole;         /* length of complete messages */
+	unsigned long rounds; /* repetitions left */
+	size_t len, at;       /* text; next word */
+	size_t whole;         /* complete messages */
 	bool ended, blocked, begun;
 	char text[TEXT_MAX];
 };
@@ -55,7 +53,6 @@ static void talk_over(struct talk *t)
 	free(t);
 }
 
-/* Returns the next word; the text is repeated `rounds` times. */
 static size_t next_word(struct talk *t, const char **word)
 {
 	size_t len = 0;
@@ -197,7 +194,7 @@ static void on_writable(void *arg, struct sl_request_view *rq)
 		t->blocked = false;
 }
 
-/* Refuses requests of routes without `stream = yes`. */
+/* Routes without `stream = yes`. */
 static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	(void)arg;

@@ -21,7 +21,6 @@ struct job {
 	unsigned long begun, ended, failed;
 };
 
-/* Reports each failure on stderr; stdout contains only replies. */
 static void on_done(void *arg, const struct sl_datagram_answer *a)
 {
 	struct job *j = arg;
@@ -96,7 +95,6 @@ static bool parse_number(const char *text, unsigned long least, unsigned long mo
 	return true;
 }
 
-/* Returns 0 to continue, 1 if done, 2 on a usage error. */
 static int parse_args(int argc, char **argv, struct options *o)
 {
 	bool ok = true;
@@ -186,7 +184,7 @@ int main(int argc, char **argv)
 	if (rc)
 		return rc == 1 ? 0 : rc;
 	f = o.file ? fopen(o.file, "re") : stdin;
-	/* One byte more than a datagram holds, to detect longer input. */
+	/* one byte more, to detect longer input */
 	len = f ? fread(payload, 1, sizeof(payload), f) : 0;
 	if (!f || ferror(f)) {
 		fprintf(stderr, "datagram: %s: %s\n", o.file ? o.file : "stdin", strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backend `echo`: returns the body of a request; GET and HEAD get a line about the request. */
+/* Backend `echo`: returns the body; GET and HEAD get a line about the request. */
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -56,12 +56,11 @@ static void put_text(struct about *a, const char *text)
 
 static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 {
-	/* Fields about the client that the route may pass on. */
 	static const char *const names[] = {
 		"x-forwarded-for", "x-forwarded-proto",     "x-forwarded-host",
 		"forwarded",       "sluice-client-subject", "sluice-client-san",
 	};
-	static struct about about; /* handlers run in one thread */
+	static struct about about; /* one handler thread */
 	const char *value;
 	size_t len;
 
@@ -86,7 +85,7 @@ static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 	sl_reply(rq, &reply);
 }
 
-/* Returns a reply with the request's body and its content type, which is copied to `type`. */
+/* Copies the content type to `type`. */
 static struct sl_reply_args reply_of(const struct options *opt, const struct sl_request_view *rq,
 				     char type[TYPE_MAX])
 {
@@ -102,16 +101,15 @@ static struct sl_reply_args reply_of(const struct options *opt, const struct sl_
 	return reply;
 }
 
-/* State of a request that is not answered at once. */
 struct echoing {
-	unsigned long left; /* parts of the reply to be sent, each the whole body; 0: stream */
-	uint8_t *bytes;     /* stream: current message, returned once complete */
+	unsigned long left; /* parts to be sent; 0: stream */
+	uint8_t *bytes;     /* stream: current message */
 	size_t len, cap;
-	bool whole; /* `bytes` is a complete message that could not be sent */
+	bool whole; /* complete, but not sent */
 	bool ended;
 };
 
-/* Sends parts as long as the client takes them: first in the handler, then in `writable`. */
+/* Runs in the handler, then in `writable`. */
 static void parts_go_on(const struct options *opt, struct sl_request_view *rq)
 {
 	struct echoing *e = rq->own;
@@ -184,7 +182,6 @@ static void stream_close(struct sl_request_view *rq)
 	free(s);
 }
 
-/* Accepts every upgrade and returns its bytes. */
 static void stream_open(void *arg, struct sl_request_view *rq)
 {
 	static const struct sl_reply_args yes = {.status = 101, .more = true, .no_message = true};
@@ -205,7 +202,6 @@ static void stream_open(void *arg, struct sl_request_view *rq)
 		sl_reply(rq, &yes);
 }
 
-/* Sends the current message, and ends the stream, as far as the client takes it. */
 static void stream_go_on(void *arg, struct sl_request_view *rq)
 {
 	const struct options *opt = arg;
@@ -315,7 +311,6 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
-/* Returns 0 to continue, 1 if done, 2 on a usage error. */
 static int parse_args(int argc, char **argv, struct options *o)
 {
 	int c;
@@ -361,7 +356,7 @@ int main(int argc, char **argv)
 	opt.key_file = o.key_file;
 	opt.max_batch = (unsigned)o.max_batch;
 	opt.busy_poll = o.busy_poll;
-	/* Inline: an echo takes less time than waking a thread. A delay would block I/O. */
+	/* Inline: an echo is shorter than a wake-up. A delay would block I/O. */
 	opt.inline_handler = !o.delay_us;
 	return program_run("echo", &opt);
 }

@@ -14,7 +14,6 @@
 enum { MAX_SIZE = 32 << 20, GRPC_INVALID_ARGUMENT = 3, GRPC_RESOURCE_EXHAUSTED = 8 };
 enum { GRPC_UNIMPLEMENTED = 12 };
 
-/* Collects the metadata to echo, as header and as trailer. */
 static unsigned echo_metadata(const struct sl_request_view *rq, struct sl_header_arg out[2])
 {
 	static const char *const names[] = {"x-grpc-test-echo-initial",
@@ -37,7 +36,7 @@ static void reply_status(struct sl_request_view *rq, unsigned code, const char *
 		 &(struct sl_reply_args){.grpc_status = (uint16_t)code, .grpc_message = message});
 }
 
-/* Sends a message with `size` zeros; SimpleResponse and StreamingOutputCallResponse are alike. */
+/* SimpleResponse and StreamingOutputCallResponse are alike. */
 static int reply_payload(struct sl_request_view *rq, struct sl_reply_args *reply, size_t size)
 {
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
@@ -98,9 +97,9 @@ static const char *const method_paths[METHODS] = {
 
 struct call {
 	enum method method;
-	uint8_t *in; /* message being received */
+	uint8_t *in;
 	size_t in_len;
-	int32_t *sizes; /* sizes of the messages to send */
+	int32_t *sizes;
 	size_t size_cnt, sent;
 	int32_t sum; /* sum of received payload sizes */
 	bool ended;  /* all requested messages are known */
@@ -140,7 +139,6 @@ static void call_finish(struct sl_request_view *rq)
 	call_free(c);
 }
 
-/* Sends the requested messages as far as the client takes them. */
 static void call_go_on(void *arg, struct sl_request_view *rq)
 {
 	struct call *c = rq->own;

@@ -34,7 +34,6 @@ static inline bool program_number(const char *program, const char *text, unsigne
 	return true;
 }
 
-/* Runs a backend. Returns the exit status. */
 static inline int program_run(const char *program, const struct sl_backend_options *opt)
 {
 	struct sigaction stop = {.sa_handler = program_stop};

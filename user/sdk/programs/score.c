@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend `score`: returns the rows of a matrix with the largest dot product with a request's
- * vector.
+ * Backend `score`: returns the rows of a matrix with the largest dot products.
  *
- * A batch is one matrix product, in tiles of rows if the scores would not fit. So its requests
- * share the reading of the matrix, which dominates the cost.
+ * A batch is one matrix product, in tiles of rows.
  */
 #include <cblas.h>
 #include <errno.h>
@@ -25,7 +23,7 @@ struct scored {
 	uint32_t row;
 };
 
-/* Best rows of one query, best first. */
+/* best first */
 struct top {
 	struct scored best[TOP_MAX];
 	unsigned cnt;
@@ -117,7 +115,7 @@ static void refuse_request(struct sl_request_view *rq, const char *error)
 					     .body_len = (size_t)len});
 }
 
-/* Copies a request's vector to row n of the queries, or refuses it. */
+/* Copies or refuses a request's vector. */
 static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 {
 	float *to = s->queries + n * s->dim;
@@ -143,7 +141,7 @@ static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 	return true;
 }
 
-/* Rows are in order and only a larger score replaces another: ties go to the lower row. */
+/* Ties go to the lower row. */
 static void merge_top(struct top *t, unsigned most, const float *scores, size_t cnt,
 		      size_t first_row)
 {
@@ -265,7 +263,6 @@ static bool parse_number(unsigned long most, unsigned long *out)
 	return program_number("score", optarg, most, out);
 }
 
-/* Returns 0 to continue, 1 if done, 2 on a usage error. */
 static int parse_args(int argc, char **argv, struct scorer *s)
 {
 	int c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type Backend and the module. Batches are passed to the method `_handle` of a subclass. */
+/* Type Backend and the module. */
 #include <errno.h>
 #include <string.h>
 #include "sdk/python/binding.h"
@@ -55,7 +55,7 @@ static void handle_batch(void *arg, struct sl_batch *batch)
 	self->thread = PyEval_SaveThread();
 }
 
-/* Calls one of the two waiting functions without the GIL. Returns -1 with an exception set. */
+/* Calls `wait` without the GIL. Returns -1 with an exception. */
 static int wait_for(PyObject *object, int (*wait)(struct sl_backend *, unsigned), unsigned wait_us)
 {
 	struct py_backend *self = backend_of(object);
@@ -185,7 +185,7 @@ static bool close_backend(struct py_backend *self)
 	if (!free)
 		return false;
 	self->b = NULL;
-	/* The I/O thread does not use the GIL, but may take a moment to end. */
+	/* The I/O thread may take a moment to end. */
 	saved = PyEval_SaveThread();
 	sl_backend_close(b);
 	PyEval_RestoreThread(saved);

@@ -5,9 +5,8 @@
  *
  *   Backend (open requests) <--- Request (strong) <--- memoryview, NumPy arrays ... (exports)
  *
- * A request's bytes belong to the SDK until its reply, which releases the memoryview of `body`. If
- * another object, such as an array, still has a buffer of the bytes, the reply is held until the
- * last of these is gone. So Python code never reads freed memory.
+ * A reply releases the memoryview of `body`. If another object, such as an array, has a buffer of
+ * the bytes, the reply is held until the last is gone. So Python code never reads freed memory.
  */
 #ifndef SL_SDK_PYTHON_BINDING_H
 #define SL_SDK_PYTHON_BINDING_H
@@ -23,12 +22,12 @@
 
 struct py_backend {
 	PyObject_HEAD struct sl_backend *b;
-	PyThreadState *thread; /* of the polling thread, while it waits */
-	PyObject *raised;      /* exception of the handler, for the polling thread */
+	PyThreadState *thread; /* of the polling thread */
+	PyObject *raised;      /* exception of the handler */
 	bool polling;
 	struct sl_list open;
 	/* streams, see stream.c */
-	int stream_fd; /* readable if there are notes; -1: no streams */
+	int stream_fd; /* -1: no streams */
 	pthread_mutex_t lock;
 	struct note *notes, **notes_end; /* protected by `lock` */
 };
@@ -38,27 +37,26 @@ struct py_request {
 	struct py_backend *backend;        /* strong */
 	struct sl_request_view *view;      /* NULL after the reply */
 	PyObject *body;                    /* weak reference to the memoryview of `body`, or NULL */
-	struct py_form *held;              /* held reply, or NULL */
+	struct py_form *held;
 	Py_ssize_t exports;
-	struct stream *stream; /* stream state, or NULL */
-	bool has_trailers;     /* stream: the trailers are complete */
+	struct stream *stream;
+	bool has_trailers; /* complete */
 };
 
 extern PyTypeObject *request_type;
 
 bool request_type_add(PyObject *module);
 PyObject *request_new(struct py_backend *backend, struct sl_request_view *view);
-/* Refuses or fails a request at the end of a backend. Returns false if its bytes are in use. */
+/* Ends a request of a closed backend. Returns false if its bytes are in use. */
 bool request_abandon(struct py_request *rq);
-/* Ends a request with a status. */
 void request_fail(struct py_request *rq, enum sl_rpc_status status);
 
-/* form.c. Arguments of a reply, with references to the objects that own the bytes. */
+/* form.c. Arguments of a reply; owns references to the bytes' objects. */
 struct py_form {
 	struct sl_reply_args args;
 	struct sl_header_arg *headers; /* NULL: none */
-	PyObject *alive;               /* list; NULL without keywords */
-	PyObject *body;                /* set by form_keep(); otherwise NULL */
+	PyObject *alive;
+	PyObject *body; /* set by form_keep(); otherwise NULL */
 };
 
 /*
@@ -69,26 +67,22 @@ bool form_read(struct py_form *f, PyObject *keywords);
 /* Same for an interim reply: status and headers. */
 bool form_read_interim(struct py_form *f, PyObject *args, PyObject *keywords);
 void form_end(struct py_form *f);
-/*
- * Copies a form including the body. Returns NULL with an exception without memory. Runs no Python
- * code.
- */
+/* Copies a form and its body. Returns NULL with an exception. Runs no Python code. */
 struct py_form *form_keep(const struct py_form *f);
 void form_free(struct py_form *f); /* accepts NULL */
 
-/* stream.c. Sets the options of a backend with streams. Returns false without a descriptor. */
+/* stream.c. Returns false without a descriptor. */
 bool streams_open(struct py_backend *b, struct sl_backend_options *opt);
 void streams_close(struct py_backend *b);
-/* Calls sl_reply(), or sl_reply_error() if `status` is not SL_RPC_OK. Also for other requests. */
+/* Calls sl_reply(), or sl_reply_error(). Also for other requests. */
 int stream_reply(struct py_request *rq, const struct sl_reply_args *args,
 		 enum sl_rpc_status status);
-/* Detaches the stream state of a closed request. */
 void stream_close(struct py_request *rq);
-/* Methods Backend._stream_events() and Request._taken(length). */
+/* Backend._stream_events(), Request._taken(length). */
 PyObject *stream_events(PyObject *self, PyObject *unused);
 PyObject *stream_taken(PyObject *self, PyObject *len);
 
-/* Module functions reply_rows(requests, array, **keywords) and finish(requests). */
+/* reply_rows(requests, array, **keywords), finish(requests). */
 PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords);
 PyObject *finish(PyObject *module, PyObject *requests);
 

@@ -28,7 +28,7 @@ static bool is_value(const char *value, Py_ssize_t len)
 	return true;
 }
 
-/* Sets `h` to the bytes of a name and a value, which `f` keeps alive. */
+/* `f` keeps name and value alive. */
 static bool point_header(struct py_form *f, struct sl_header_arg *h, PyObject *name,
 			 PyObject *value)
 {
@@ -180,7 +180,6 @@ bool form_read(struct py_form *f, PyObject *keywords)
 					 &f->args.content_type, &headers, &trailers, &grpc,
 					 &f->args.grpc_message, &more, &no_message);
 	Py_XDECREF(none);
-	/* These objects own the text. */
 	values = ok ? PyDict_Values(keywords) : NULL;
 	ok = values && PyList_Append(f->alive, values) == 0;
 	Py_XDECREF(values);

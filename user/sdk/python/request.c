@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Type Request: accessors, buffer of its bytes, replies. Call order: reply, reply_rows, finish ->
- * answer -> send.
- */
+/* Type Request: accessors, buffer of its bytes, replies. */
 #include <errno.h>
 #include "sdk/python/binding.h"
 
@@ -27,7 +24,7 @@ static struct sl_request_view *open_view(PyObject *self)
 	return NULL;
 }
 
-/* Marks the request as closed; its bytes belong to the SDK again. */
+/* Its bytes belong to the SDK again. */
 static void close_request(struct py_request *rq)
 {
 	rq->view = NULL;
@@ -36,7 +33,7 @@ static void close_request(struct py_request *rq)
 	sl_list_init(&rq->node);
 }
 
-/* Returns True, False (cancelled), or NULL with an exception. */
+/* Returns False if cancelled. */
 static PyObject *send_reply(struct py_request *rq, const struct sl_reply_args *args)
 {
 	int rc = stream_reply(rq, args, SL_RPC_OK);
@@ -63,7 +60,7 @@ static PyObject *send_reply(struct py_request *rq, const struct sl_reply_args *a
 	return NULL;
 }
 
-/* Returns a new reference to the memoryview of `body`, or NULL if it is gone. */
+/* Returns a new reference, or NULL if it is gone. */
 static PyObject *body_view(struct py_request *rq)
 {
 	PyObject *view = rq->body ? PyObject_CallNoArgs(rq->body) : NULL;
@@ -74,7 +71,7 @@ static PyObject *body_view(struct py_request *rq)
 	return NULL;
 }
 
-/* Releases the memoryview of `body`, unless another object has a buffer of it. */
+/* Does nothing if another object has a buffer of `body`. */
 static void release_body(struct py_request *rq)
 {
 	PyObject *view = body_view(rq), *done;
@@ -173,8 +170,8 @@ static PyObject *get_body(PyObject *self, void *unused)
 }
 
 /*
- * Returns text; invalid UTF-8 becomes surrogates, as in file names. The error handler is Python
- * code that can reply to the request, so it gets a copy of the bytes.
+ * Invalid UTF-8 becomes surrogates. The error handler can reply to the request, so it gets a copy
+ * of the bytes.
  */
 static PyObject *text_of(const char *ptr, size_t len)
 {
@@ -232,7 +229,6 @@ static PyObject *get_expect_continue(PyObject *self, void *unused)
 	return v ? PyBool_FromLong(v->expect_continue) : NULL;
 }
 
-/* Former name of expect_continue. */
 static PyObject *get_expects(PyObject *self, void *unused)
 {
 	if (PyErr_WarnEx(PyExc_DeprecationWarning,
@@ -255,10 +251,7 @@ static PyObject *get_cancelled(PyObject *self, void *unused)
 	return v ? PyBool_FromLong(sl_request_cancelled(v)) : NULL;
 }
 
-/*
- * Returns the fields with tag `want` as a list of pairs. Reads a copy, because an allocation can
- * run a finalizer that replies to the request.
- */
+/* Returns a list of pairs. Reads a copy, because an allocation can run a finalizer that replies. */
 static PyObject *list_fields(const uint8_t *meta, size_t meta_len, unsigned want)
 {
 	PyObject *copy = PyBytes_FromStringAndSize((const char *)meta, (Py_ssize_t)meta_len);
@@ -304,7 +297,7 @@ static PyObject *get_trailers(PyObject *self, void *unused)
 	(void)unused;
 	if (!v)
 		return NULL;
-	/* Earlier the I/O thread may be about to set them. */
+	/* Earlier the I/O thread may set them. */
 	return list_fields(v->trailers, request_of(self)->has_trailers ? v->trailers_len : 0,
 			   SL_META_TRAILER);
 }
@@ -385,19 +378,15 @@ static PyObject *request_reply(PyObject *self, PyObject *args, PyObject *keyword
 	own = body_view(rq);
 	is_own = own && own == body;
 	Py_XDECREF(own);
-	/*
-	 * Python code may have replied: the mapping of headers, the buffer's owner, another thread.
-	 */
+	/* Python code may have replied. */
 	if (!body || is_own || !PyObject_GetBuffer(body, &bytes, PyBUF_C_CONTIGUOUS)) {
 		v = open_view(self);
-		/*
-		 * The memoryview of `body` itself is released by the reply, so no buffer is taken.
-		 */
+		/* The reply releases the memoryview of `body`: no buffer is taken. */
 		f.args.body = v && is_own ? v->body : bytes.buf;
 		f.args.body_len = v && is_own ? v->body_len : (size_t)bytes.len;
 		done = v ? reply_with(rq, &f) : NULL;
 	}
-	/* May release the last buffer of the request itself, which sends a held reply. */
+	/* May send a held reply. */
 	if (bytes.obj)
 		PyBuffer_Release(&bytes);
 	form_end(&f);
@@ -445,7 +434,7 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 	Py_RETURN_NONE;
 }
 
-/* Answers an open request with 500. Returns true if it was open. */
+/* Returns true if the request was open. */
 static bool finish_one(struct py_request *rq)
 {
 	struct py_form f = {.args = {.status = 500}};
@@ -460,7 +449,7 @@ static bool finish_one(struct py_request *rq)
 	return true;
 }
 
-/* Ends a batch after its handler. Returns (requests answered with 500, held replies). */
+/* Returns (requests answered with 500, held replies). */
 PyObject *finish(PyObject *module, PyObject *requests)
 {
 	unsigned left = 0, held = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams. The SDK's I/O thread, which never takes the GIL, queues notes. Python code fetches them:
+ * Streams. The SDK's I/O thread, which never takes the GIL, queues notes for Python code:
  *
  *   I/O thread: on_open, on_data ... --> notes (under the lock), eventfd
  *   asyncio:    eventfd readable ------> stream_events() --> Request, bytes
  *
- * A struct stream is the state shared by both. The request's `own` points to it, and is cleared
- * under the lock before a reply can free the request. So no upcall uses a freed one.
+ * Both share struct stream. The request's `own` points to it, and is cleared under the lock before
+ * a reply can free the request.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "sdk/python/binding.h"
 
-/* Unread bytes above which a stream is paused. */
+/* A stream is paused above it. */
 enum { KEPT_MAX = 16 << 10 };
 
 /* Empty parts cost memory too. */
@@ -28,13 +28,13 @@ enum note_kind { NOTE_OPEN, NOTE_DATA, NOTE_END, NOTE_CANCEL, NOTE_WRITABLE, NOT
 struct stream {
 	struct sl_request_view *view;
 	struct py_request *request; /* set by NOTE_OPEN */
-	bool taken;                 /* a Request was created */
+	bool taken;
 	/* protected by the lock */
 	unsigned refs; /* notes, plus one for the request */
 	size_t kept;
 	bool paused;
 	bool ended;
-	struct note *spare; /* reserve for the last note */
+	struct note *spare;
 };
 
 struct note {
@@ -56,7 +56,7 @@ static void add_note(struct py_backend *b, struct stream *stream, struct note *n
 	*b->notes_end = n;
 	b->notes_end = &n->next;
 	if (was_empty && write(b->stream_fd, &one, sizeof(one)) < 0)
-		return; /* already readable */
+		return;
 }
 
 static void queue_note(struct py_backend *b, struct sl_request_view *view, enum note_kind kind,
@@ -67,8 +67,7 @@ static void queue_note(struct py_backend *b, struct sl_request_view *view, enum 
 
 	pthread_mutex_lock(&b->lock);
 	stream = view->own;
-	if (stream && !n &&
-	    !stream->ended) { /* without memory for a note, the stream is cancelled */
+	if (stream && !n && !stream->ended) { /* no memory: cancelled */
 		n = stream->spare;
 		stream->spare = NULL;
 		stream->ended = true;
@@ -151,7 +150,7 @@ static void put_stream(struct py_backend *b, struct stream *stream, unsigned cnt
 	free(stream);
 }
 
-/* Drops a note, and the request's reference if no Request was created. */
+/* Also drops the request's reference if no Request was created. */
 static void drop_note(struct py_backend *b, struct note *n)
 {
 	put_stream(b, n->stream, n->kind == NOTE_OPEN && !n->stream->taken ? 2 : 1);
@@ -227,7 +226,7 @@ static struct note *take_notes(struct py_backend *b)
 
 	pthread_mutex_lock(&b->lock);
 	if (read(b->stream_fd, &rung, sizeof(rung)) < 0)
-		rung = 0; /* not signalled */
+		rung = 0;
 	n = b->notes;
 	b->notes = NULL;
 	b->notes_end = &b->notes;
@@ -286,7 +285,6 @@ bool streams_open(struct py_backend *b, struct sl_backend_options *opt)
 	return true;
 }
 
-/* Frees the notes after the backend has ended. */
 void streams_close(struct py_backend *b)
 {
 	struct note *next;
