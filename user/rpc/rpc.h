@@ -46,12 +46,12 @@ struct sl_rpc_item {
 	uint16_t meta_len;
 	bool idempotent;
 	bool compressed;    /* a gRPC message */
-	bool stream;        /* a batch of one, without payload */
+	bool stream;        /* opens a stream: a batch of one, without payload */
 	bool open;          /* stream: more parts follow */
 	bool expects;       /* stream: awaits 100 (Continue) */
 	uint8_t class;      /* enum sl_rpc_class */
 	uint64_t budget_us; /* 0: none */
-	uint64_t id;        /* out */
+	uint64_t id;        /* out: for sl_rpc_cancel() */
 };
 
 struct sl_rpc_reply {
@@ -59,7 +59,7 @@ struct sl_rpc_reply {
 	bool first, last;
 	bool more;           /* another message follows */
 	bool no_message;     /* gRPC: body is no message */
-	bool compressed;     /* gRPC */
+	bool compressed;     /* gRPC message */
 	uint64_t total_len;  /* of this message; with the first part */
 	struct sl_span meta; /* with the first part */
 	struct sl_span body;
@@ -102,9 +102,9 @@ struct sl_rpc_ops {
 	void (*moved)(void *app, void *app_data, bool gone_on);
 	/* The backend has given credit (sl_rpc_part_credit()). */
 	void (*credit)(void *app, void *cookie);
-	/* For `expects`: once, before any reply. */
+	/* The backend wants the rest of a stream with `expects`. Once, before any reply. */
 	void (*go_on)(void *app, void *cookie);
-	/* At most SL_RPC_MAX_INTERIM, before any reply. */
+	/* An interim reply: at most SL_RPC_MAX_INTERIM, before any reply. */
 	void (*interim)(void *app, void *cookie, struct sl_span meta);
 	/* Debug builds; may be NULL. */
 	void (*watch)(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt);
@@ -189,8 +189,8 @@ uint64_t sl_rpc_transport_peer(const struct sl_transport *t);
 /* State of a silent virtual connection. */
 enum sl_rpc_probe_result {
 	SL_RPC_PROBE_NONE,
-	SL_RPC_PROBE_REFUSED, /* not authenticated */
-	SL_RPC_PROBE_ALIVE,   /* authenticated */
+	SL_RPC_PROBE_REFUSED, /* nothing listens there; not authenticated */
+	SL_RPC_PROBE_ALIVE,   /* authenticated: the peer has it */
 	SL_RPC_PROBE_REMOVED, /* authenticated: the peer has restarted or ended it */
 };
 /*
@@ -278,7 +278,7 @@ uint32_t sl_rpc_asked(const struct sl_rpc *r);
 
 /*
  * Sleeping: wait for sl_rpc_fd(), an epoll fd. sl_rpc_arm() returns false if something arrived:
- * poll again. `rang`: the fd is readable, or was not checked.
+ * poll again. `rang`: the fd is readable, or was not checked; events left there end the next sleep.
  */
 int sl_rpc_fd(const struct sl_rpc *r);
 bool sl_rpc_arm(struct sl_rpc *r);

@@ -112,7 +112,7 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns);
 /* Runs about every millisecond: keepalive, state of the port, end of a drained channel. */
 void sl_channel_tick(struct sl_rpc_channel *ch, uint64_t now_ns);
 void sl_channel_copy_stats(struct sl_rpc_channel *ch);
-/* Returns 0 or -errno. */
+/* Watches the transport's events. Returns 0 or -errno. */
 int sl_channel_watch_transport(struct sl_rpc_channel *ch, struct sl_transport *t);
 void sl_channel_report_move(const struct sl_rpc_channel *ch, bool gone_on);
 /* Ends the channel: calls sent, failed, batch_done and state, and closes the link. */
@@ -134,7 +134,7 @@ static inline void sl_channel_watch(struct sl_rpc_channel *ch, enum sl_rpc_watch
 	(void)ch, (void)what, (void)spans, (void)cnt;
 #endif
 }
-/* Handles an expired timer. Waits on if the caller holds back credit. */
+/* Ends a request whose timer has expired. Waits on if the caller holds back credit. */
 void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p);
 
 #endif

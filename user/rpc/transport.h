@@ -55,7 +55,7 @@ struct sl_transport_ops {
 	int (*poll)(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 	/* Gives a message's bytes back. */
 	void (*release)(struct sl_transport *t, const struct sl_message *m);
-	/* Returns cookies of posts whose spans may be reused. */
+	/* Returns cookies of posts whose spans may be reused; none where `copies` is set. */
 	unsigned (*sent)(struct sl_transport *t, uint64_t *cookies, unsigned max);
 	/* Returns the longest data body now; 0: no slot. */
 	uint32_t (*window)(const struct sl_transport *t);
@@ -100,7 +100,7 @@ struct sl_transport {
 	uintptr_t port;        /* same value: same wire; 0: not shared */
 	uint32_t posted_bytes; /* not yet completed */
 	uint64_t doorbells;
-	/* datagrams */
+	/* Datagrams: retransmitted, received twice, with a bad MAC. */
 	uint64_t retransmitted, duplicates, bad_mac;
 	struct sl_credits credits;
 	struct sl_poll_group *poll_group; /* set by attach(); NULL: none */
