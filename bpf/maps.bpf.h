@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps of include/sluice/abi.h, with key and value types for BTF. The sizes of sl_svc_* are
- * defaults, which the gateway replaces together with sl_config.service_cnt before it loads the
- * program.
+ * Maps of include/sluice/abi.h. The gateway replaces the sizes of sl_svc_* together with
+ * sl_config.service_cnt before it loads the program.
  */
 #ifndef SL_MAPS_BPF_H
 #define SL_MAPS_BPF_H

@@ -5,8 +5,7 @@
  *   frame -> Ethernet, VLAN tags -> IPv4 | IPv6, extension headers -> TCP | UDP | ICMP error
  *
  * Each step checks its header against the end of the frame before reading it. It returns
- * SL_RX_REDIRECT to continue, or a verdict. The stack in user space validates lengths and
- * checksums.
+ * SL_RX_REDIRECT to continue, or a verdict. User space validates lengths and checksums.
  */
 #ifndef SL_PARSE_BPF_H
 #define SL_PARSE_BPF_H
@@ -39,7 +38,7 @@ enum {
 struct sl_packet {
 	/* words on the BPF stack must be aligned */
 	struct sl_listener_key key __attribute__((aligned(8)));
-	const void *pos; /* next unread byte */
+	const void *pos;
 	const void *end;
 	union {
 		struct sl_prefix4 from4;
@@ -47,7 +46,7 @@ struct sl_packet {
 	};             /* source address */
 	__u16 vlan;    /* 0: untagged; SL_VLAN_NONE: more than one tag */
 	__u8 family;   /* of the source; 0: ICMP error about our packet */
-	__u8 protocol; /* protocol at pos, after the IP header was parsed */
+	__u8 protocol; /* protocol at pos */
 	__u8 opens;    /* SYN or datagram, which may be shed */
 };
 
@@ -70,7 +69,7 @@ struct sl_ext_hdr {
 	__u8 data[6];
 };
 
-/* Returns TRUNCATED unless `len` bytes are at pos, in a form that the verifier understands. */
+/* Returns TRUNCATED unless `len` bytes are at pos. */
 #define SL_NEED(p, len)                                                                            \
 	do {                                                                                       \
 		if ((p)->pos + (len) > (p)->end)                                                   \
@@ -212,7 +211,7 @@ static __always_inline int is_icmp_error(const struct sl_icmp_hdr *icmp, int fam
 	       icmp->type == SL_ICMP6_TIME_EXCEEDED;
 }
 
-/* Parses an ICMP error, which quotes the header of our packet: its source is the listener. */
+/* An ICMP error quotes the header of our packet: its source is the listener. */
 static __always_inline int parse_icmp(struct sl_packet *p, int family)
 {
 	const struct sl_icmp_hdr *icmp = p->pos;

@@ -5,10 +5,8 @@
  *   parse -> listener? -> own MAC? -> VLAN matches? -> not denied? -> socket on this queue? -> admitted?
  *         -> stamp -> redirect
  *
- * finish() counts every packet under exactly one verdict.
- *
- * Loaded by `sluice run`, or manually: `ip link set dev X xdpdrv obj sluice.bpf.o sec xdp`,
- * `xdp-loader load X sluice.bpf.o`. The run configuration below is for the dispatcher of libxdp.
+ * Loaded by `sluice run`, ip(8) or xdp-loader. The run configuration below is for the dispatcher of
+ * libxdp.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -26,8 +24,8 @@ struct {
 } XDP_RUN_CONFIG(sluice_xdp);
 
 /*
- * Keeps maps alive that the program does not use. A reference ties them to the program, even in
- * code that the verifier removes because sl_config.service_cnt is known to be nonzero.
+ * Keeps unused maps alive. A reference ties maps to the program, even in code that the verifier
+ * removes.
  */
 static __always_inline void keep_maps(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the listener of a packet, decides on admission, and redirects to the AF_XDP socket. */
+/* Finds the listener, decides on admission, and redirects. */
 #ifndef SL_STEER_BPF_H
 #define SL_STEER_BPF_H
 
@@ -69,7 +69,7 @@ static __always_inline int is_crowded(const struct sl_queue *q)
 	return (__s32)(q->open_limit - q->opens) <= 0 && (bpf_get_prandom_u32() & 15);
 }
 
-/* Refuses only new connections and datagrams. Existing connections and ICMP errors are admitted. */
+/* Refuses only new connections and datagrams. */
 static __always_inline int admit(const struct sl_packet *p, const struct sl_listener *l,
 				 __u32 rx_queue)
 {
@@ -86,10 +86,7 @@ static __always_inline int admit(const struct sl_packet *p, const struct sl_list
 	return SL_RX_REDIRECT;
 }
 
-/*
- * Writes metadata in front of the packet. Does nothing if the driver has no room for it.
- * Invalidates all pointers into the packet.
- */
+/* Does nothing if the driver has no room. Invalidates all pointers into the packet. */
 static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *l)
 {
 	struct sl_rx_meta *meta;

@@ -15,7 +15,8 @@
  *
  * Short form, over RDMA only. A REQUEST or RESPONSE that is unfragmented and has one entry without
  * `rest` may have SHORT. Struct sl_rpc_compact replaces header and entry. Padded metadata and
- * unpadded payload follow; the payload ends with the message. Receivers accept both forms.
+ * unpadded payload follow; the payload ends with the message, whose length the device reports.
+ * Receivers accept both forms.
  *
  * Slots. Each message, including CREDIT, uses one receive slot of the peer. The cumulative
  * `consumed` of later messages in the other direction releases slots.
@@ -41,17 +42,18 @@
  *   only after that.
  * - The backend sends MIGRATE as its last message on the old transport, and the gateway closes it.
  *
- * Slot credit is per transport, and CREDIT may follow MIGRATE. Other state is kept. A gateway that
- * gives up before MIGRATE may connect by a third transport, which replaces the second. A link with
- * number 0 cannot migrate.
+ * So messages stay in order, and each fragment is sent once. Slot credit is per transport, and
+ * CREDIT may follow MIGRATE. Other state is kept. A gateway that gives up before MIGRATE may
+ * connect by a third transport, which replaces the second. A link with number 0 cannot migrate.
  *
  * Streams. A REQUEST entry with STREAM opens a stream: metadata, no payload. If it has MORE,
  * entries with PART and its id follow, in messages with count = 1. Each is a message or a piece of
  * one. The last entry has no MORE and no payload, but may have TRAILERs. The reply may start and
  * end at any time, also in parts. Parts of an id that is not open are ignored.
  *
- * A stream with EXPECT waits for 100 (Continue). One entry with GO_ON and MORE, without bytes,
- * before the first entry of the reply requests it. Other streams must not have such an entry.
+ * The client of a stream with EXPECT sends no payload before 100 (Continue), or only after a
+ * time-out. One entry with GO_ON and MORE, without bytes, before the first entry of the reply
+ * requests it. Other streams must not have such an entry.
  *
  * Interim replies. An entry with GO_ON, MORE, metadata and no payload is an interim reply: STATUS
  * 1xx except 100 and 101, and HEADERs. A request may have up to SL_RPC_MAX_INTERIM of them before

@@ -30,7 +30,7 @@ bool term_sleep(uint64_t ns)
 {
 	uint64_t until = sl_now_ns() + ns, now;
 
-	/* In slices, so that a signal between test and sleep is noticed. */
+	/* Slices: a signal between test and sleep is noticed. */
 	while (!term_stopped && (now = sl_now_ns()) < until) {
 		uint64_t left = until - now < 50 * SL_NS_PER_MS ? until - now : 50 * SL_NS_PER_MS;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of interactive programs: stop signals, sleeping, formatting. */
+/* Helpers of interactive programs. */
 #ifndef SL_TOOLS_TERMINAL_H
 #define SL_TOOLS_TERMINAL_H
 
@@ -14,7 +14,7 @@ const char *term_count(double n);
 /* Set by SIGINT and SIGTERM after term_catch_signals(). */
 extern volatile int term_stopped;
 void term_catch_signals(void);
-/* Sleeps for `ns`. Returns false when stopped. */
+/* Returns false when stopped. */
 bool term_sleep(uint64_t ns);
 
 #endif

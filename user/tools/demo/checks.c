@@ -21,7 +21,6 @@ enum { CLIENT_MS = 20000, WRK_S = 5 };
 static const char echo_url[] = "http://" DEMO_V4 ":8080/echo";
 static const struct proc_where client = {.netns = DEMO_CLIENT};
 
-/* Prints the first column of a row and starts its time. */
 static void begin_check(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void begin_check(struct demo *d, const char *fmt, ...)
 {
@@ -36,7 +35,7 @@ static void begin_check(struct demo *d, const char *fmt, ...)
 	d->asked_ns = sl_now_ns();
 }
 
-/* Prints the rest of the row and counts the result. Returns false if interrupted. */
+/* Returns false if interrupted. */
 static bool end_check(struct demo *d, bool request, bool ok, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static bool end_check(struct demo *d, bool request, bool ok, const char *fmt, ...)
@@ -84,7 +83,6 @@ static bool check_get(struct demo *d, const char *name, const char *url)
 	return end_check(d, true, ok, "%s", out);
 }
 
-/* Checks an unmodified server. */
 static bool check_server(struct demo *d, const char *name, const char *path, const char *text)
 {
 	char out[400], url[120];
@@ -102,7 +100,7 @@ static const char greet[] = "import grpc\n"
 			    "channel = grpc.insecure_channel('" DEMO_V4 ":8080')\n"
 			    "call = channel.unary_unary('/demo.Greeter/Hello')\n"
 			    "print(call(b'from grpcio', timeout=15, wait_for_ready=True).decode())";
-/* One call in which each word is sent after the reply to the one before. */
+/* Each word is sent after the reply to the last one. */
 static const char talk[] =
 	"import grpc, queue\n"
 	"channel = grpc.insecure_channel('" DEMO_V4 ":8080')\n"
@@ -114,7 +112,6 @@ static const char talk[] =
 	"say.put(None)\n"
 	"print(*heard, *call)";
 
-/* Runs a Python client and checks its output. */
 static bool check_python(struct demo *d, const char *asked, const char *program, const char *text)
 {
 	const char *argv[] = {"/usr/bin/python3", "-c", program, NULL};
@@ -127,7 +124,7 @@ static bool check_python(struct demo *d, const char *asked, const char *program,
 	return end_check(d, true, ok, "%s", out);
 }
 
-/* Checks that events arrive as they are sent. */
+/* Events must arrive as they are sent. */
 static bool check_events(struct demo *d, const char *language, const char *url)
 {
 	static const char events[] = "data: words\n\ndata: as\n\ndata: they\n\ndata: come\n\n";
@@ -148,7 +145,7 @@ static bool check_events(struct demo *d, const char *language, const char *url)
 	return end_check(d, true, ok, "%s", out);
 }
 
-/* The client verifies the demo's certificate and its host name, and negotiates h2 by ALPN. */
+/* Verifies certificate and host name, and negotiates h2 by ALPN. */
 static bool check_tls(struct demo *d)
 {
 	char out[400];
@@ -216,7 +213,6 @@ static bool check_echo(struct demo *d, const char *name, size_t len)
 			 rc ? out : "the same bytes");
 }
 
-/* Runs the example of libsluice-datagram, which compares replies with requests. */
 static bool check_datagrams(struct demo *d, const char *address, unsigned count)
 {
 	char program[4200], number[16], out[400];
@@ -237,7 +233,6 @@ static bool check_datagrams(struct demo *d, const char *address, unsigned count)
 	return end_check(d, true, rc == 0, "%s", rc ? out : "the same bytes each time");
 }
 
-/* Computes the best row in a plain loop, for comparison. */
 static bool best_row(const float *query, long *row)
 {
 	FILE *f = fopen(DEMO_DIR "/matrix", "re");
@@ -312,7 +307,7 @@ static bool check_kernel_service(struct demo *d)
 	return end_check(d, false, strcmp(out, "SSH-2.0-kernel") == 0, "%s, from the kernel", out);
 }
 
-/* Returns the number after a text of wrk's output; 0: absent. */
+/* Returns 0 if absent. */
 static double number_behind(const char *out, const char *text)
 {
 	const char *at = strstr(out, text);
@@ -366,7 +361,6 @@ static bool check_wrk(struct demo *d)
 			  number_behind(out, "Requests/sec:"), tail, bad);
 	if (!bad)
 		return go_on;
-	/* Details of failed requests by wrk and the gateway. */
 	print_lines_with(out, (const char *[]){"Non-2xx", "Socket errors", NULL});
 	snprintf(sluice, sizeof(sluice), "%s/sluice", d->bin);
 	proc_run(&gateway, (const char *[]){sluice, "status", NULL}, said, sizeof(said), CLIENT_MS);
@@ -375,7 +369,7 @@ static bool check_wrk(struct demo *d)
 	return go_on;
 }
 
-/* Prints lines that are neither zero nor padding, at most `max`. */
+/* Omits zeros and padding. */
 static void print_abridged(const char *out, unsigned max)
 {
 	unsigned left = 0;
@@ -420,7 +414,7 @@ bool demo_show_maps(struct demo *d)
 	return true;
 }
 
-/* Formats a time; less than the clock's resolution is 0. */
+/* Less than the clock's resolution is 0. */
 static const char *time_of(const json_t *stage, const char *key)
 {
 	double ns = json_number_value(json_object_get(stage, key));

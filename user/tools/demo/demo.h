@@ -31,18 +31,18 @@ enum { DEMO_SERVERS = 3 };
 enum { DEMO_PORT = 8080, DEMO_KERNEL_PORT = 2222, DEMO_DIM = 64, DEMO_ROWS = 2000, DEMO_TOP = 5 };
 
 struct demo {
-	char bin[4096]; /* folder of this binary and the backends */
-	int lock_fd;    /* held while the demo runs */
+	char bin[4096]; /* binary and backends */
+	int lock_fd;
 	pid_t gateway, backends[5], kernel_service, servers[DEMO_SERVERS];
 	bool made_netns;
 	unsigned requests, ok, failed;
-	uint64_t asked_ns; /* start of the current check */
-	char why[512];     /* first error */
+	uint64_t asked_ns;
+	char why[512]; /* first error */
 };
 
-/* Removes leftovers of a killed demo. Returns 0, or -1 and a line in `why`. */
+/* Removes leftovers. Returns 0, or -1 and a line in `why`. */
 int demo_clear(struct demo *d);
-/* Creates namespaces, backends and gateway. Returns 0, or -1 and a line in `why`. */
+/* Starts everything. Returns 0, or -1 and a line in `why`. */
 int demo_build(struct demo *d);
 /* Removes everything; may be called at any time. */
 void demo_destroy(struct demo *d);
@@ -52,11 +52,11 @@ int demo_start_servers(struct demo *d);
 void demo_stop_servers(struct demo *d);
 void demo_remove_servers(void);
 
-/* Runs all checks, one row each. Returns 0, or -1 if interrupted. */
+/* Returns 0, or -1 if interrupted. */
 int demo_checks(struct demo *d);
-/* Prints the time per stage. Returns false if interrupted. */
+/* Returns false if interrupted. */
 bool demo_show_stages(struct demo *d);
-/* Prints the gateway's maps with bpftool, abridged. Returns false if interrupted. */
+/* Returns false if interrupted. */
 bool demo_show_maps(struct demo *d);
 
 #endif

@@ -134,7 +134,7 @@ bool proc_alive(pid_t pid)
 	       si.si_pid == 0;
 }
 
-/* Reads to the end. Returns 0, -EINTR when interrupted, or -ETIMEDOUT. */
+/* Returns 0, -EINTR or -ETIMEDOUT. */
 static int read_output(int fd, char *out, size_t out_len, uint64_t until)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Child processes of the demo: posix_spawn without a shell. Each has its own process group, so that
- * ^C reaches only the demo, which ends them in order.
- */
+/* Child processes of the demo, each in its own process group: ^C reaches only the demo. */
 #ifndef SL_TOOLS_DEMO_PROC_H
 #define SL_TOOLS_DEMO_PROC_H
 
@@ -12,11 +9,10 @@
 
 enum { PROC_MAX_ARGS = 48 };
 
-/* Environment of a child. */
 struct proc_where {
-	const char *netns; /* network namespace; NULL: ours */
-	const char *log;   /* file for stdout and stderr; NULL: captured or discarded */
-	const char *group; /* its group; NULL: ours */
+	const char *netns; /* NULL: ours */
+	const char *log;   /* NULL: captured or discarded */
+	const char *group; /* NULL: ours */
 	bool dies_with_us; /* SIGTERM when the demo dies */
 };
 
@@ -25,14 +21,13 @@ struct proc_where {
  */
 pid_t proc_spawn(const struct proc_where *where, const char *const *argv, int *out_fd);
 /*
- * Runs a command for at most timeout_ms. Its output is stored in `out`, truncated and
- * NUL-terminated. Returns the exit status, 128 + signal, or -errno (-ETIMEDOUT, -EINTR: killed).
+ * Runs a command for at most timeout_ms. `out` is truncated and NUL-terminated. Returns the exit
+ * status, 128 + signal, or -errno (-ETIMEDOUT, -EINTR: killed).
  */
 int proc_run(const struct proc_where *where, const char *const *argv, char *out, size_t out_len,
 	     unsigned timeout_ms);
 /* Sends SIGTERM, and SIGKILL after the time-out. Returns the status like proc_run(). */
 int proc_stop(pid_t pid, unsigned timeout_ms);
-/* Returns true while it runs. */
 bool proc_alive(pid_t pid);
 
 #endif

@@ -22,7 +22,7 @@ enum { READY_MS = 10000, STOP_MS = 5000, COMMAND_MS = 10000 };
 
 static const char config_file[] = DEMO_DIR "/demo.conf", matrix_file[] = DEMO_DIR "/matrix";
 static const char gateway_log[] = DEMO_DIR "/gateway.log", backend_log[] = DEMO_DIR "/backend.log";
-/* Group of the gateway, which may use the backends' sockets. Backends run as root to read bin. */
+/* May use the backends' sockets. Backends run as root to read bin. */
 static const char gateway_group[] = "nogroup";
 static const char echo_a[] = "shm://" DEMO_DIR "/echo-a.sock";
 static const char echo_b[] = "shm://" DEMO_DIR "/echo-b.sock";
@@ -71,7 +71,6 @@ static const uint8_t echo_set[] = {
 static const uint8_t chat_py[] = {
 #include "chat.py.inc"
 };
-/* Also used by netns tests and benches. */
 static const char netns_sh[] = {
 #include "netns.sh.inc"
 	0};
@@ -93,7 +92,7 @@ static int fail_with(struct demo *d, const char *fmt, ...)
 	return -1;
 }
 
-/* Runs a setup command. Its output is the reason of a failure. */
+/* The output is the reason of a failure. */
 static int run_or_fail(struct demo *d, const char *what, const char *const *argv)
 {
 	char out[400];
@@ -113,7 +112,7 @@ static bool netns_exists(const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* Also ends the processes in them. */
+/* also ends their processes */
 static void remove_netns(void)
 {
 	int stopped = term_stopped;
@@ -139,7 +138,7 @@ static void remove_files(void)
 	demo_remove_servers();
 }
 
-/* Retries if another demo deletes the lock file at this moment. */
+/* Retries if another demo deletes the lock file. */
 static int take_lock(struct demo *d)
 {
 	struct stat st;
@@ -192,7 +191,7 @@ static int write_file(struct demo *d, const char *path, const void *bytes, size_
 
 static int write_files(struct demo *d)
 {
-	/* Self-signed, trusted only by the demo's client. */
+	/* self-signed */
 	static const char *const argv[] = {"openssl",
 					   "req",
 					   "-x509",
@@ -269,7 +268,7 @@ static int start_backends(struct demo *d)
 	return 0;
 }
 
-/* Prints new lines of the gateway's log. Returns true when it is ready. */
+/* Returns true when the gateway is ready. */
 static bool show_log(long *at)
 {
 	FILE *f = fopen(gateway_log, "re");
@@ -310,7 +309,7 @@ static int start_gateway(struct demo *d)
 	return fail_with(d, "the gateway is not ready after %d s", READY_MS / 1000);
 }
 
-/* TCP service of the kernel on the same interface: sends an ssh banner and closes. Own process. */
+/* TCP service of the kernel on the same interface. Own process. */
 static _Noreturn void serve_kernel(int netns_fd)
 {
 	static const char banner[] = "SSH-2.0-kernel\r\n";

@@ -16,7 +16,7 @@ enum {
 	BACKLOG_MAX = 1 << 20,
 	REOPEN_MS = 10, /* after a failed connect */
 	POLL_MAX_MS = 10,
-	OPEN_BURST = 64, /* connections opened per round, to avoid a SYN flood */
+	OPEN_BURST = 64, /* per round, to avoid a SYN flood */
 };
 
 static size_t format_http(const struct sl_load_options *o, uint8_t *buf, size_t cap)
@@ -57,7 +57,7 @@ static void count_error(struct sl_load *l, enum sl_load_error e, uint64_t cnt)
 
 void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error)
 {
-	uint64_t meant = c->meant[c->head]; /* the oldest one */
+	uint64_t meant = c->meant[c->head];
 
 	c->head = (c->head + 1) % l->o->depth;
 	c->in_flight--;
@@ -72,7 +72,6 @@ void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error)
 	sl_hist_fine_add(&l->r->latency, l->now_ns > meant ? l->now_ns - meant : 0);
 }
 
-/* Loses everything in flight with a connection. */
 static void lose_requests(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e)
 {
 	bool opening = c->state < SL_CONN_OPEN;
@@ -159,7 +158,7 @@ void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span byte
 		sl_load_content(l, c, bytes);
 }
 
-/* Sends n requests at once. Returns false without room. */
+/* Returns false without room. */
 static bool send_requests(struct sl_load *l, struct sl_load_conn *c, uint32_t n, uint64_t meant)
 {
 	struct sl_span bytes = sl_span_of(l->request, n * l->request_len);
@@ -183,7 +182,6 @@ static uint32_t has_backlog_room(const struct sl_load *l, const struct sl_load_c
 	return n;
 }
 
-/* Closed loop: sends on all connections with room. */
 static void send_closed(struct sl_load *l)
 {
 	for (uint32_t i = 0; i < l->o->connections; i++) {
@@ -195,13 +193,12 @@ static void send_closed(struct sl_load *l)
 	}
 }
 
-/* Open loop: distributes due requests over connections with room. */
 static void send_open(struct sl_load *l)
 {
 	double mean_ns = 1e9 / l->o->rate;
 	uint32_t busy = 0;
 
-	/* Due requests join the backlog, independent of the server. */
+	/* Due requests join the backlog. */
 	while (l->next_ns <= (double)l->now_ns && l->next_ns < (double)l->end_ns) {
 		if (l->backlog_len == l->backlog_cap) {
 			count_error(l, SL_LOAD_TIMEOUT, 1);

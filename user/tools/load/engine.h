@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engine: decides what is sent when. The I/O transfers bytes and reports events. TLS (tls.h) may be
- * between.
+ * Engine: decides what is sent when. TLS (tls.h) may be between engine and I/O.
  *
  *   I/O -> sl_load_connected, sl_load_data, sl_load_closed -> engine -> struct sl_load_io -> I/O
  */
@@ -20,20 +19,20 @@ enum sl_load_conn_state { SL_CONN_CLOSED, SL_CONN_OPENING, SL_CONN_SHAKING, SL_C
 
 struct sl_load_conn {
 	struct sl_load *load;
-	void *io; /* state of the I/O */
+	void *io;
 	uint32_t index;
 	uint8_t state;
-	bool dirty; /* has something to send in this round */
+	bool dirty; /* has something to send */
 	uint32_t in_flight;
-	uint32_t head;   /* index in `meant` of the oldest request in flight */
-	uint64_t sent;   /* requests on this connection */
+	uint32_t head; /* index in `meant` of the oldest request */
+	uint64_t sent;
 	uint64_t *meant; /* [depth]: intended send times */
 	struct sl_load_reply reply;
-	uint64_t retry_ns; /* closed: time of the next attempt */
+	uint64_t retry_ns; /* closed: next attempt */
 };
 
 struct sl_load_io {
-	/* Starts to connect. Returns 0 or -errno. */
+	/* Returns 0 or -errno. */
 	int (*open)(struct sl_load *l, struct sl_load_conn *c);
 	bool (*has_room)(struct sl_load *l, struct sl_load_conn *c, size_t len);
 	/*
@@ -42,7 +41,7 @@ struct sl_load_io {
 	 */
 	bool (*send)(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 	void (*close)(struct sl_load *l, struct sl_load_conn *c);
-	/* Waits for events until `until_ns` and reports them. */
+	/* Reports events until `until_ns`. */
 	int (*poll)(struct sl_load *l, uint64_t until_ns);
 	void (*fini)(struct sl_load *l);
 };
@@ -55,18 +54,18 @@ struct sl_load {
 	struct sl_load_tls *tls; /* NULL: no TLS */
 	struct sl_load_conn *conns;
 	uint64_t *meant;
-	uint8_t *request; /* request bytes, repeated `depth` times */
+	uint8_t *request; /* repeated `depth` times */
 	size_t request_len;
 	uint64_t now_ns;
 	uint64_t start_ns, measure_ns, end_ns;
 	bool measuring;
 	/* open loop */
-	double next_ns;    /* next arrival */
-	uint64_t *backlog; /* ring of intended send times that wait for a connection */
+	double next_ns;
+	uint64_t *backlog; /* ring of intended send times */
 	uint32_t backlog_cap, backlog_len, backlog_head;
 	uint32_t next_conn;
 	struct sl_prng prng;
-	uint64_t sequence; /* number of datagrams */
+	uint64_t sequence;
 };
 
 int sl_load_sock_init(struct sl_load *l, struct sl_err *err);
@@ -80,7 +79,7 @@ void sl_load_closed(struct sl_load *l, struct sl_load_conn *c);
 void sl_load_opened(struct sl_load *l, struct sl_load_conn *c);
 void sl_load_content(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 void sl_load_broken(struct sl_load *l, struct sl_load_conn *c, enum sl_load_error e);
-/* Datagrams: the oldest request in flight is complete; error < CNT: failed. */
+/* Datagrams: the oldest request is complete; error < CNT: failed. */
 void sl_load_finished(struct sl_load *l, struct sl_load_conn *c, int error);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * I/O by edge-triggered kernel sockets, one per connection. Call order: sl_load_sock_init,
- * sock_ops; sock_poll -> handle_event -> read_stream or read_datagrams.
- */
+/* I/O by edge-triggered kernel sockets, one per connection. */
 #include "tools/load/engine.h"
 
 #include <arpa/inet.h>
@@ -20,9 +17,9 @@ enum { EVENTS = 256, READ_LEN = 65536 };
 
 struct sock {
 	int fd;
-	struct sl_span pending; /* rest of a burst not yet written */
-	uint64_t id;            /* datagram: id of the request in flight */
-	uint64_t due_ns;        /* datagram: its time-out */
+	struct sl_span pending; /* rest of a burst */
+	uint64_t id;            /* datagram in flight */
+	uint64_t due_ns;        /* datagram */
 };
 
 struct sock_io {
@@ -74,7 +71,7 @@ static void sock_close(struct sl_load *l, struct sl_load_conn *c)
 	s->pending.len = 0;
 }
 
-/* Writes pending bytes. Returns false if the connection is broken. */
+/* Returns false if the connection is broken. */
 static bool write_pending(struct sock *s)
 {
 	while (s->pending.len) {
@@ -107,7 +104,7 @@ static bool sock_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span 
 	}
 	if (!sock_has_room(l, c, bytes.len))
 		return false;
-	s->pending = bytes;     /* the rest is written later */
+	s->pending = bytes;
 	(void)write_pending(s); /* epoll reports a broken connection */
 	return true;
 }
@@ -125,7 +122,7 @@ static void read_datagrams(struct sl_load *l, struct sl_load_conn *c, struct soc
 			continue;
 		memcpy(&h, io->buf, sizeof(h));
 		if (le64toh(h.id) != s->id || !c->in_flight)
-			continue; /* reply to a request that has timed out */
+			continue; /* timed out */
 		if (le16toh(h.status) != SL_DATAGRAM_OK)
 			error = SL_LOAD_STATUS;
 		else if (l->o->echo &&
@@ -163,7 +160,7 @@ static void handle_event(struct sl_load *l, struct sl_load_conn *c, uint32_t eve
 	socklen_t len = sizeof(error);
 
 	if (s->fd < 0)
-		return; /* closed earlier in this round */
+		return; /* closed in this round */
 	if (c->state == SL_CONN_OPENING) {
 		if ((events & (EPOLLERR | EPOLLHUP)) &&
 		    (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len) || error)) {
@@ -199,7 +196,6 @@ static int sock_poll(struct sl_load *l, uint64_t until_ns)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++)
 		handle_event(l, &l->conns[events[i].data.u32], events[i].events);
-	/* Time-outs of datagrams. */
 	for (uint32_t i = 0; l->o->datagram && i < l->o->connections; i++) {
 		struct sl_load_conn *c = &l->conns[i];
 

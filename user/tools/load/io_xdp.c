@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * I/O by one AF_XDP socket and the gateway's own net and tcp as a client. Call order:
- * sl_load_xdp_init -> open_port; xdp_ops with the loop xdp_poll; tcp_ops with TCP's events.
- */
+/* I/O by one AF_XDP socket and the gateway's own net and tcp as a client. */
 #include "tools/load/engine.h"
 
 #include <arpa/inet.h>
@@ -97,8 +94,6 @@ static const struct sl_tcp_ops tcp_ops = {
 	.closed = on_closed,
 };
 
-/* --- operations of the engine --- */
-
 static int xdp_open(struct sl_load *l, struct sl_load_conn *c)
 {
 	struct xdp_io *io = l->io_state;
@@ -133,17 +128,14 @@ static void transmit(struct xdp_io *io)
 	sl_net_flush(&io->net);
 }
 
-/*
- * Polls without sleeping, because wake-ups would be measured. Yields each time, because a backend
- * may share the core.
- */
+/* Never sleeps: wake-ups would be measured. Yields, because a backend may share the core. */
 static int xdp_poll(struct sl_load *l, uint64_t until_ns)
 {
 	struct xdp_io *io = l->io_state;
 	struct sl_frame *frames[SL_BURST];
 	unsigned n;
 
-	transmit(io); /* requests of the engine */
+	transmit(io);
 	for (;;) {
 		l->now_ns = sl_now_ns();
 		sl_net_set_now(&io->net, l->now_ns);
@@ -188,8 +180,6 @@ static const struct sl_load_io xdp_ops = {
 	.fini = xdp_fini,
 };
 
-/* --- start --- */
-
 static int open_port(struct xdp_io *io, const struct sl_load_options *o, struct sl_err *err)
 {
 	struct sl_xdp_options xo = {.worker_cnt = 1, .pin_root = ""};
@@ -210,7 +200,7 @@ static int open_port(struct xdp_io *io, const struct sl_load_options *o, struct 
 	if (rc)
 		return rc;
 	io->xdp_up = true;
-	/* Port 0 matches all TCP to this address; each connection has its own port. */
+	/* Port 0 matches all TCP to this address. */
 	memcpy(key.addr, io->route.local.addr, sizeof(key.addr));
 	rc = sl_xdp_listen(&io->xdp, &key, &value);
 	if (rc)
@@ -244,7 +234,7 @@ int sl_load_xdp_init(struct sl_load *l, struct sl_err *err)
 		cfg.max_conns = l->o->connections * 2 + 64;
 		cfg.max_conns_per_addr = 0;
 		cfg.keepalive_ns = 0;
-		cfg.snd_ahead = cfg.snd_buf; /* requests are sent completely or not at all */
+		cfg.snd_ahead = cfg.snd_buf; /* requests are sent whole */
 		io->tcp = sl_tcp_create(&io->net, &cfg, &tcp_ops, io);
 		rc = io->tcp ? 0 : -errno;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Load generator. Closed loop: N connections with a pipelining depth. Open loop: a rate; latency
- * counts from the intended send time, so that stalls are not hidden.
+ * counts from the intended send time.
  *
  *   engine.c   what is sent when, results                   no I/O, no clock
  *   reply.c    HTTP/1.1 replies, checked as they arrive      no I/O
@@ -10,7 +10,7 @@
  *   tls.c      TLS 1.3 between the engine and either of them
  *   report.c   text and JSON
  *
- * One thread. Memory is allocated before the first connection, except OpenSSL's for handshakes.
+ * One thread. Memory is allocated before the first connection, except OpenSSL's.
  */
 #ifndef SL_TOOLS_LOAD_LOAD_H
 #define SL_TOOLS_LOAD_LOAD_H
@@ -26,31 +26,30 @@
 enum sl_load_arrivals { SL_LOAD_CLOSED, SL_LOAD_CONSTANT, SL_LOAD_POISSON };
 
 struct sl_load_options {
-	char host[64];     /* numeric address */
-	struct sl_addr to; /* address and port */
+	char host[64]; /* numeric address */
+	struct sl_addr to;
 	char path[256];
 	const char *method;
 	struct sl_span body;
-	bool echo;             /* the reply's body must equal the request's */
-	struct sl_span expect; /* required body of the reply; empty: any */
-	bool datagram;         /* sluice/datagram.h instead of HTTP */
-	uint16_t service;      /* service of datagrams */
+	bool echo;             /* body must equal the request's */
+	struct sl_span expect; /* required body; empty: any */
+	bool datagram;         /* instead of HTTP */
+	uint16_t service;
 	uint32_t connections;
-	uint32_t depth;          /* requests in flight per connection */
-	uint64_t per_connection; /* requests per connection before it is reopened; 0: no limit */
+	uint32_t depth;          /* per connection */
+	uint64_t per_connection; /* then reopened; 0: no limit */
 	enum sl_load_arrivals arrivals;
-	double rate; /* open loop: requests per second */
+	double rate; /* open loop, per second */
 	uint64_t duration_ns;
 	uint64_t warmup_ns;    /* not counted */
-	uint64_t timeout_ns;   /* time-out of datagrams */
-	bool tls;              /* TLS 1.3, certificate not verified */
-	const char *interface; /* interface for AF_XDP; NULL: kernel sockets */
+	uint64_t timeout_ns;   /* datagrams */
+	bool tls;              /* not verified */
+	const char *interface; /* AF_XDP; NULL: kernel sockets */
 	uint16_t queue;
 	int cpu; /* -1: not pinned */
 	bool json, quiet;
 };
 
-/* Results of requests and connections. */
 #define SL_LOAD_ERRORS(X)                                                                          \
 	X(CONNECT, "connect")     /* no connection */                                              \
 	X(RESET, "reset")         /* connection lost with requests in flight */                    \
@@ -66,12 +65,12 @@ enum sl_load_error {
 };
 
 struct sl_load_result {
-	uint64_t requests; /* correct replies within the measured time */
+	uint64_t requests; /* correct, in the measured time */
 	uint64_t errors[SL_LOAD_ERROR_CNT];
 	uint64_t connects;
 	uint64_t bytes_in;
-	uint64_t unanswered;  /* in flight or waiting at the end */
-	uint64_t statuses[6]; /* by class, 1xx to 5xx */
+	uint64_t unanswered;  /* at the end */
+	uint64_t statuses[6]; /* 1xx to 5xx */
 	uint64_t elapsed_ns;
 	double cpu_s; /* of this process */
 	struct sl_hist_fine latency;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Parser of HTTP/1.1 replies for the load generator: status and length (Content-Length, chunks).
- * The body is compared as it arrives and not stored.
- */
+/* Parser of HTTP/1.1 replies. The body is compared as it arrives and not stored. */
 #ifndef SL_TOOLS_LOAD_REPLY_H
 #define SL_TOOLS_LOAD_REPLY_H
 
@@ -13,13 +10,13 @@
 enum { SL_REPLY_HEAD_MAX = 2048 };
 
 struct sl_load_reply {
-	uint32_t head_len; /* bytes of an incomplete head */
+	uint32_t head_len; /* incomplete head */
 	uint8_t state;
-	bool differs; /* differs from the expected body */
-	bool close;   /* the server closes after it */
+	bool differs;
+	bool close;
 	uint16_t status;
-	uint64_t left;    /* bytes of the body or chunk */
-	uint64_t body_at; /* bytes of the body so far */
+	uint64_t left;    /* of body or chunk */
+	uint64_t body_at; /* of the body */
 	uint8_t head[SL_REPLY_HEAD_MAX];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of `sluice load`: text or a line of JSON. */
+/* Output of `sluice load`. */
 #include "tools/load/load.h"
 
 static const char *const error_names[] = {

@@ -15,9 +15,7 @@
 
 enum { TRIES = 50, TRY_US = 20000, DISCARD_PORT = 9, DUMP_LEN = 32768 };
 
-/*
- * Sends a datagram to the discard port, so that the kernel selects our address and the neighbour.
- */
+/* Makes the kernel select our address and the neighbour, by a datagram to the discard port. */
 static int send_probe(struct sl_load_route *r, const struct sl_addr *target)
 {
 	const struct sl_addr discard =
@@ -41,7 +39,7 @@ static int send_probe(struct sl_load_route *r, const struct sl_addr *target)
 	return 0;
 }
 
-/* Returns true if a neighbour entry matches; copies its MAC. */
+/* Returns true if the entry matches. */
 static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct sl_addr *to,
 			   uint8_t mac[6])
 {
@@ -65,7 +63,7 @@ static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct s
 	return match && have_mac;
 }
 
-/* Dumps the kernel's neighbours. Returns 1 if found, 0 if not yet, or -errno. */
+/* Returns 1 if found, 0 if not yet, or -errno. */
 static int look_up(int ifindex, const struct sl_addr *to, uint8_t mac[6])
 {
 	struct {

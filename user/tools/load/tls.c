@@ -8,7 +8,7 @@
 #include "front/tls/record.h"
 
 enum {
-	FLIGHT_MAX = 4096, /* longest flight of the client */
+	FLIGHT_MAX = 4096, /* longest client flight */
 	RECORD_MAX = SL_TLS_HEAD + SL_TLS_CIPHER_MAX,
 	KEY_UPDATE = 24,
 	KEY_UPDATE_LEN = 5,
@@ -18,7 +18,7 @@ struct tls_conn {
 	SSL *ssl; /* during the handshake */
 	struct sl_tls_dir rx, tx;
 	bool update_due;
-	uint32_t held; /* bytes of an incomplete record in `record` */
+	uint32_t held; /* incomplete, in `record` */
 	uint8_t *record, *out;
 };
 
@@ -35,8 +35,6 @@ static struct tls_conn *conn_of(const struct sl_load *l, const struct sl_load_co
 	return &l->tls->conns[c->index];
 }
 
-/* --- handshake --- */
-
 static void take_secret(const SSL *ssl, const char *line)
 {
 	struct tls_conn *t = SSL_get_app_data(ssl);
@@ -44,7 +42,7 @@ static void take_secret(const SSL *ssl, const char *line)
 	(void)sl_tls_take_secret(line, &t->tx, &t->rx);
 }
 
-/* Sends OpenSSL's output. Returns false without room. */
+/* Returns false without room. */
 static bool send_flight(struct sl_load *l, struct sl_load_conn *c)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -124,16 +122,12 @@ void sl_load_tls_end(struct sl_load *l, struct sl_load_conn *c)
 	sl_tls_dir_wipe(l->tls->ciphers, &t->tx);
 }
 
-/* --- records --- */
-
 static size_t body_len(const uint8_t *record)
 {
 	return (size_t)record[3] << 8 | record[4];
 }
 
-/*
- * Handles a handshake message: tickets are ignored, KeyUpdate is applied. Returns false if invalid.
- */
+/* Ignores tickets, applies KeyUpdate. Returns false if invalid. */
 static bool take_message(struct sl_load *l, struct tls_conn *t, const uint8_t *bytes, size_t len)
 {
 	if (!len || bytes[0] != KEY_UPDATE)
@@ -169,7 +163,7 @@ static void take_record(struct sl_load *l, struct sl_load_conn *c, uint8_t *reco
 	}
 }
 
-/* Adds bytes to the held record. Returns how many were used. */
+/* Returns the number of used bytes. */
 static size_t complete_handshake(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -189,7 +183,7 @@ static size_t complete_handshake(struct sl_load *l, struct sl_load_conn *c, stru
 	return n;
 }
 
-/* Decrypts complete records in place. */
+/* in place */
 static void take_records(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	const struct tls_conn *t = conn_of(l, c);
@@ -226,7 +220,7 @@ static size_t sealed_len(size_t len)
 	return len + (len / SL_TLS_PLAIN_MAX + 1) * SL_TLS_OVERHEAD;
 }
 
-/* Sends the KeyUpdate that was requested, RFC 8446 4.6.3. */
+/* RFC 8446 4.6.3. */
 static size_t say_update(struct sl_load *l, struct tls_conn *t)
 {
 	static const uint8_t message[KEY_UPDATE_LEN] = {KEY_UPDATE, 0, 0, 1, 0};
@@ -256,8 +250,6 @@ bool sl_load_tls_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span 
 	}
 	return l->io->send(l, c, sl_span_of(t->out, len));
 }
-
-/* --- creation --- */
 
 static SSL_CTX *make_ctx(void)
 {

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS 1.3 between the engine and its I/O. OpenSSL makes the handshake in memory. Records use the
- * gateway's own code (front/tls/record.h), so that the client is not the bottleneck. Certificates
- * are not verified.
+ * TLS 1.3 between the engine and its I/O. OpenSSL makes the handshake in memory. Records use
+ * front/tls/record.h. Certificates are not verified.
  */
 #ifndef SL_TOOLS_LOAD_TLS_H
 #define SL_TOOLS_LOAD_TLS_H
 
 #include "tools/load/engine.h"
 
-/* Initialises TLS. Returns 0, or -errno and one line in err. */
+/* Returns 0, or -errno and one line in err. */
 int sl_load_tls_init(struct sl_load *l, struct sl_err *err);
 void sl_load_tls_fini(struct sl_load *l);
 
-/* Sends the ClientHello after TCP has connected; sl_load_opened() follows. */
+/* Sends the ClientHello; sl_load_opened() follows. */
 void sl_load_tls_begin(struct sl_load *l, struct sl_load_conn *c);
 /* The connection is gone. */
 void sl_load_tls_end(struct sl_load *l, struct sl_load_conn *c);
-/* Processes received bytes in place; calls sl_load_content() with the plaintext. */
+/* Decrypts in place; calls sl_load_content(). */
 void sl_load_tls_take(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 /* Like `send` of the I/O. */
 bool sl_load_tls_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
