@@ -18,7 +18,7 @@
 enum {
 	BACKOFF_MIN_MS = 20,
 	BACKOFF_MAX_MS = 5000,
-	SCAN_MS = 20,    /* workers do not signal lost links */
+	SCAN_MS = 20,
 	FULL_RINGS = 64, /* limit of the slots of a pool, in default rings */
 	SLOTS_MIN = 32,
 };
@@ -188,7 +188,6 @@ static bool connect_worker(struct sl_dialer *d, struct sl_worker *w)
 	return true;
 }
 
-/* Stops at the first failure. */
 static enum attempt connect_all(struct sl_dialer *d)
 {
 	enum attempt done = ATTEMPT_NONE;
@@ -212,7 +211,6 @@ static enum attempt connect_all(struct sl_dialer *d)
 	return done;
 }
 
-/* Runs one switch or probe. */
 static void maintain_links(struct sl_dialer *d)
 {
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
@@ -385,7 +383,6 @@ struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool
 	pthread_mutex_lock(&cm->lock);
 	rc = rc ? rc : sl_dial_timer_reserve(cm, cm->dialer_cnt + 1);
 	pthread_mutex_unlock(&cm->lock);
-	/* One thread per dialer, up to a limit. */
 	if (!rc && cm->thread_cnt <= cm->dialer_cnt && cm->thread_cnt < SL_DIAL_THREADS_MAX) {
 		rc = sl_thread_start(&cm->threads[cm->thread_cnt], thread_main, cm);
 		cm->thread_cnt += !rc;

@@ -23,31 +23,31 @@
 
 enum {
 	SL_DIAL_TIMEOUT_MS = 1000,
-	SL_DIAL_THREADS_MAX = 64, /* attempts at a time */
+	SL_DIAL_THREADS_MAX = 64,
 };
-#define SL_DIAL_LOG_NS (60 * SL_NS_PER_SEC) /* between log lines about one state */
+#define SL_DIAL_LOG_NS (60 * SL_NS_PER_SEC)
 
 enum ep_kind { EP_PRIMARY, EP_BOOTSTRAP, EP_FALLBACK };
 
 struct worker_link {
 	struct sl_backend_ref *backend;
-	_Atomic bool used;                 /* locked to write: the worker uses the backend */
-	bool released;                     /* locked: the worker was asked to release the link */
-	uint64_t link;                     /* sl_rpc_link_number() */
-	uint64_t peer;                     /* sl_rpc_transport_peer() */
-	char text[192];                    /* locked */
-	enum ep_kind ep;                   /* locked */
-	enum ep_kind to_ep;                /* locked: equal to ep if no switch */
-	bool offered;                      /* locked: the worker was sent the transport */
-	uint64_t next_ns;                  /* time of the attempt; offered: time-out */
-	unsigned retry_ms;                 /* doubled each time */
+	_Atomic bool used; /* locked to write: the worker uses the backend */
+	bool released;     /* locked: the worker was asked to release the link */
+	uint64_t link;
+	uint64_t peer;
+	char text[192];     /* locked */
+	enum ep_kind ep;    /* locked */
+	enum ep_kind to_ep; /* locked: equal to ep if no switch */
+	bool offered;       /* locked: the worker was sent the transport */
+	uint64_t next_ns;   /* time of the attempt; offered: time-out */
+	unsigned retry_ms;
 	uint32_t switched_cnt, stayed_cnt; /* before the offer */
 	uint32_t number, next_number; /* sl_rpc_transport_number() before and after the switch */
 	uint64_t silent_ns;           /* last packet of a silent peer; 0: not silent */
-	uint64_t probe_ns;            /* no probe before */
-	bool peer_mismatch;           /* logged: the other endpoint is another process */
+	uint64_t probe_ns;
+	bool peer_mismatch; /* logged: the other endpoint is another process */
 	char next_text[192];
-	struct promo_candidate promo; /* with a bootstrap endpoint */
+	struct promo_candidate promo;
 	struct sl_dial_stats stats;
 };
 
@@ -63,25 +63,25 @@ struct ring_pos {
 };
 
 struct sl_dialer {
-	struct sl_list node;           /* in mgr->dialers */
-	struct sl_list bootstrap_node; /* in mgr->with_bootstrap */
+	struct sl_list node;
+	struct sl_list bootstrap_node;
 	struct sl_conn_mgr *mgr;
 	char *pool_name;
-	struct sl_cfg_backend backend; /* strings are copies */
+	struct sl_cfg_backend backend; /* owns its strings */
 	uint32_t agent_cnt;            /* 0: not a server */
 	uint32_t generation;           /* last with this backend */
 	struct ring_pos pos, next_pos; /* locked: in force; of the next generation */
-	uint32_t slots;                /* ring entries for small messages */
-	bool stop, busy;               /* busy: a thread runs it */
-	uint64_t due_ns;               /* no attempt before */
-	uint64_t connected_ns;         /* last success; 0: the last attempt failed */
-	uint64_t logged_ns;            /* last line about a backend that is down or unready */
-	unsigned backoff_ms;           /* without jitter */
-	unsigned reconnect_ms;         /* wait while connections end soon */
+	uint32_t slots;
+	bool stop, busy; /* busy: a thread runs it */
+	uint64_t due_ns;
+	uint64_t connected_ns; /* last success; 0: the last attempt failed */
+	uint64_t logged_ns;    /* last line: down or unready */
+	unsigned backoff_ms;   /* without jitter */
+	unsigned reconnect_ms; /* wait while connections end soon */
 	bool logged_down;
 	bool unready;                 /* locked: connected, but no link accepts requests */
 	bool tried;                   /* locked: an attempt has ended */
-	bool needs_scan;              /* due time may change without a change of a link */
+	bool needs_scan;              /* due time changes without a link */
 	uint32_t heap_pos;            /* index in mgr->timers plus 1; 0: not in the heap */
 	struct link_snapshot *seen;   /* [mgr->worker_cnt], behind these: */
 	struct worker_link workers[]; /* [mgr->worker_cnt] */
@@ -100,15 +100,15 @@ struct sl_conn_mgr {
 	pthread_cond_t wake;
 	struct sl_list dialers;
 	struct sl_list with_bootstrap;
-	struct sl_list rings;    /* rings in force first */
-	uint64_t rings_check_ns; /* next update */
+	struct sl_list rings; /* rings in force first */
+	uint64_t rings_check_ns;
 	uint32_t dialer_cnt, stopped_cnt;
 	uint64_t added;
-	uint32_t max_promoted;     /* links of a worker */
-	uint64_t scan_ns;          /* next scan */
+	uint32_t max_promoted; /* per worker */
+	uint64_t scan_ns;
 	struct dial_timer *timers; /* heap, [timer_cnt] */
 	uint32_t timer_cnt, timer_cap;
-	uint64_t update_cnt; /* for tests */
+	uint64_t update_cnt;
 	bool stop, scanning; /* scanning: an idle thread waits for the next scan */
 	pthread_t threads[SL_DIAL_THREADS_MAX];
 	unsigned thread_cnt;
@@ -119,7 +119,6 @@ struct sl_conn_mgr {
 /* Connects to endpoint. goes_on: as a new transport of the existing link. NULL: err. */
 struct sl_transport *sl_dial(struct sl_dialer *d, const struct sl_worker *w, const char *endpoint,
 			     bool goes_on, struct sl_err *err);
-/* Asks the peer whether it knows the connection. */
 enum sl_rpc_probe_result sl_dial_probe(struct sl_dialer *d, const struct sl_worker *w,
 				       unsigned timeout_ms);
 /* Sends a message to the worker. The worker owns t if 0 is returned, else -errno. */
@@ -134,9 +133,9 @@ void sl_dial_timer_set(struct sl_dialer *d);
 /* Reads changes by workers first. */
 void sl_dial_timer_update(struct sl_dialer *d, uint64_t now_ns);
 void sl_dial_timer_cancel(struct sl_dialer *d);
-/* Removes and returns the dialer that is due for longest, or NULL. */
+/* Removes and returns the longest due dialer, or NULL. */
 struct sl_dialer *sl_dial_timer_pop(struct sl_conn_mgr *cm, uint64_t now_ns);
-/* Returns the earliest due time, or UINT64_MAX. */
+/* UINT64_MAX: none. */
 uint64_t sl_dial_timer_next_ns(const struct sl_conn_mgr *cm);
 void sl_dial_timer_scan(struct sl_conn_mgr *cm, uint64_t now_ns);
 /* Returns when a link needs a switch or a probe, or UINT64_MAX. */
@@ -172,7 +171,7 @@ void sl_promotion_update(struct sl_conn_mgr *cm, uint64_t now_ns);
 void sl_liveness_note(struct sl_dialer *d);
 /* Returns when to probe the link, or UINT64_MAX if its peer is not silent. */
 uint64_t sl_liveness_due_ns(const struct sl_dialer *d, unsigned worker);
-/* Probes once. By the thread that runs d. */
+/* By the thread that runs d. */
 void sl_liveness_probe(struct sl_dialer *d, struct sl_worker *w);
 
 #endif

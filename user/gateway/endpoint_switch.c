@@ -7,9 +7,9 @@
 #include "gateway/dial_impl.h"
 
 enum {
-	RETRY_MIN_MS = 1000, /* between attempts */
+	RETRY_MIN_MS = 1000,
 	RETRY_MAX_MS = 30000,
-	SWITCH_MS = 30000, /* time-out of a switch */
+	SWITCH_MS = 30000,
 };
 
 const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep)

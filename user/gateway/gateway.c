@@ -18,7 +18,7 @@
 
 /* 2048 bytes hold an MTU of 1500, and save memory. */
 enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
-enum { POOL_NAMES_LEN = 48 }; /* reserved in a status line */
+enum { POOL_NAMES_LEN = 48 };
 #define OPEN_WAIT_NS (2 * SL_NS_PER_SEC)
 #define GONE_WAIT_NS (30 * SL_NS_PER_SEC)
 

@@ -9,8 +9,8 @@
  * The control thread calls all functions unless a comment says otherwise.
  *
  * Reload: sl_gateway_reload() sends the tables of the next configuration to the workers.
- * sl_gateway_step() is then called every few milliseconds until it returns false. It waits until new
- * backends were dialled, then each worker switches between two bursts. Exchanges finish under their
+ * sl_gateway_step() is then called every few milliseconds until it returns false. After new
+ * backends were dialled, each worker switches between two bursts. Exchanges finish under their
  * first configuration, which is freed after the last one.
  */
 #ifndef SL_GATEWAY_GATEWAY_H
@@ -60,7 +60,7 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 /* Continues a reload. Returns true until its configuration is in force in all workers. */
 bool sl_gateway_step(struct sl_gateway *g);
 
-/* Stops all threads, detaches from the interfaces and frees the gateway. */
+/* Stops all threads and frees the gateway. */
 void sl_gateway_close(struct sl_gateway *g);
 
 /* Returns true and one line in why if an interface is down or was removed. */
@@ -80,8 +80,8 @@ struct sl_port_info {
 };
 
 struct sl_dial_stats {
-	uint64_t promotions;         /* to the primary endpoint */
-	uint64_t demotions;          /* back from it */
+	uint64_t promotions;
+	uint64_t demotions;
 	uint64_t promotions_refused; /* busy links at the limit */
 };
 
@@ -95,8 +95,8 @@ struct sl_backend_info {
 };
 
 struct sl_subset_info {
-	uint32_t subset;   /* the worker's own part */
-	uint32_t borrowed; /* while too few of its own are connected */
+	uint32_t subset;
+	uint32_t borrowed;
 	uint32_t connected;
 };
 
@@ -114,20 +114,20 @@ struct sl_worker_info {
 	uint64_t nexthop_changes, kernel_resends;
 	struct sl_port_info ports[SL_MAX_PORTS];
 	uint32_t port_cnt;
-	struct sl_backend_info *backends; /* used by the worker, or connected */
+	struct sl_backend_info *backends;
 	uint32_t backend_cnt, backend_max;
 	struct sl_subset_info subsets[SL_MAX_SERVICES]; /* by index of the pool in cfg */
 };
 
 struct sl_interface_info {
 	char name[16];
-	char attach[128]; /* "native, single program", "generic (driver has no XDP)" */
+	char attach[128];
 	uint64_t verdicts[SL_RX_VERDICT_CNT];
 };
 
 struct sl_gateway_info {
 	const struct sl_config *cfg; /* in force */
-	uint32_t service_max;        /* pools for which the maps have entries */
+	uint32_t service_max;        /* pools in the maps */
 	uint64_t start_ns;
 	bool draining;
 	struct sl_worker_info *workers;

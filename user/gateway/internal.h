@@ -19,7 +19,7 @@ struct sl_cfg_gen {
 	const struct sl_config *cfg;
 	struct sl_config *own; /* cfg, to be freed; NULL: passed to sl_gateway_open() */
 	struct sl_worker_cfg *wcfgs[SL_MAX_WORKERS];
-	uint32_t slots[SL_MAX_SERVICES]; /* index in the maps, by pool */
+	uint32_t slots[SL_MAX_SERVICES]; /* by pool */
 	uint32_t number;
 };
 
@@ -45,7 +45,7 @@ struct sl_gateway {
 	uint32_t listening_cnt;
 	struct sl_net_listener *opening; /* not in force before backends were dialled */
 	uint32_t opening_cnt;
-	uint64_t open_until_ns;                         /* in force then in any case */
+	uint64_t open_until_ns;
 	struct sl_net_listener stale[SL_MAX_LISTENERS]; /* removed; redirected until trim_ns */
 	uint32_t stale_cnt;
 	uint64_t trim_ns;

@@ -32,10 +32,10 @@ enum {
 #define PROMO_IDLE_NS   UINT64_C(1000000000)
 
 struct promo_candidate {
-	struct sl_rpc_traffic from;      /* counters at the start of the window */
-	uint64_t window_ns;              /* start */
-	uint64_t busy_since_ns, busy_ns; /* first and last time */
-	bool busy, refused;              /* refused: busy while `max` was reached */
+	struct sl_rpc_traffic from; /* at the start of the window */
+	uint64_t window_ns;
+	uint64_t busy_since_ns, busy_ns;
+	bool busy, refused; /* refused: busy while `max` was reached */
 };
 
 /* On the bootstrap endpoint; promoted or switching; switching back. */
@@ -44,8 +44,8 @@ enum promo_state { PROMO_BOOTSTRAP, PROMO_PROMOTED, PROMO_DEMOTING };
 struct promo_round {
 	unsigned max, taken, leaving;    /* leaving: switching back */
 	unsigned refused;                /* links at the limit, each counted once */
-	struct promo_candidate *promote; /* result, or NULL */
-	struct promo_candidate *demote;  /* result, or NULL */
+	struct promo_candidate *promote; /* or NULL */
+	struct promo_candidate *demote;  /* or NULL */
 };
 
 void promo_candidate_begin(struct promo_candidate *c, const struct sl_rpc_traffic *t,

@@ -10,7 +10,7 @@
 #include "gateway/internal.h"
 
 enum {
-	DIAL_WAIT_MS = 1500,    /* longest wait for new backends */
+	DIAL_WAIT_MS = 1500,
 	GENERATIONS_MAX = 1024, /* streams that do not end keep old ones */
 	LINGER_MS = 2000,       /* for replies in send buffers and closing connections */
 };
@@ -141,7 +141,6 @@ static void scan_slots(const struct sl_gateway *g, const struct sl_config *next,
 	}
 }
 
-/* Returns service_max if none is left. */
 static uint32_t take_slot(const struct sl_gateway *g, uint8_t use[SL_MAX_SERVICES])
 {
 	for (int free = SLOT_FREE; free <= SLOT_LEAVING; free++) {
@@ -313,7 +312,7 @@ static bool switch_generations(struct sl_gateway *g)
 	struct sl_cfg_gen *e = g->next;
 
 	if (sl_snapshot_resize(g, e->cfg))
-		return false; /* tried again at the next step */
+		return false;
 	clear_slots(g, e);
 	g->next = NULL;
 	e->older = g->generation;

@@ -25,7 +25,7 @@
 #define SL_SUBSET_TRY_NS   UINT64_C(300000000)  /* for borrowed ones to connect */
 #define SL_SUBSET_BACK_NS  UINT64_C(5000000000)
 
-/* Fills order with the indices of names in ring order. Returns 0 or -ENOMEM. */
+/* Sorts indices of names in ring order. Returns 0 or -ENOMEM. */
 int sl_subset_order(const char *const *names, uint32_t cnt, uint16_t *order);
 /* Returns `own`: wanted, or more if a backend would have no worker. 0: all. */
 uint32_t sl_subset_size(uint32_t wanted, uint32_t cnt, uint32_t worker_cnt);
@@ -37,7 +37,7 @@ static inline uint32_t sl_subset_start(uint32_t worker, uint32_t worker_cnt, uin
 /* Positions 0 to width - 1, counted from the begin of the worker. */
 struct sl_subset {
 	uint32_t own, width;
-	uint64_t grow_ns;   /* borrows nothing before */
+	uint64_t grow_ns;
 	uint64_t enough_ns; /* enough of its own are connected since; 0: too few are */
 };
 

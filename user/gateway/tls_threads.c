@@ -40,10 +40,9 @@ struct tls_thread {
 	uint64_t unsignaled_ns[SL_MAX_WORKERS]; /* first result without a wake-up; 0: none */
 };
 
-/* One submitting worker. */
 struct tls_queue {
 	struct sl_tls_threads *all;
-	unsigned worker, next; /* thread for the next handshake */
+	unsigned worker, next;
 };
 
 struct sl_tls_threads {

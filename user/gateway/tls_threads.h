@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads for TLS handshakes, which would delay about a hundred requests of a worker each.
+ * Threads for TLS handshakes, which would delay requests of a worker.
  *
  *   worker --in ring--> thread --out ring--> worker        a pair per (thread, worker)
  *
@@ -31,7 +31,7 @@ int sl_tls_threads_start(struct sl_tls_threads *h, const struct sl_config *cfg);
 void sl_tls_threads_stop(struct sl_tls_threads *h);
 void sl_tls_threads_free(struct sl_tls_threads *h);
 
-/* Fills in the callbacks by which a worker submits and collects handshakes. */
+/* Fills in the callbacks of a worker. */
 void sl_tls_threads_join(struct sl_tls_threads *h, unsigned worker, struct sl_tls_config *cfg);
 
 #endif
