@@ -7,8 +7,8 @@
  *                 | ops.drop: hopeless, expired, share used up                          |
  *                 '<- sl_svc_live: size, hold <- controller <- service times <----- done '
  *
- * A request is due at its own deadline, or earlier: at its arrival plus the latency bound, if its
- * policy has one. A request that cannot meet its own deadline is dropped at once. One that misses the
+ * A request is due at its own deadline, or earlier: at its arrival plus the latency bound of its
+ * policy. A request that cannot meet its own deadline is dropped at once. One that misses the
  * bound is dropped only if bound_mode is hard, or during an overload (overload.h).
  *
  * A request that finds an idle backend and an empty queue is sent, unless its deadline is hopeless.
@@ -27,7 +27,7 @@
 
 enum {
 	SL_MAX_BACKENDS = 1024, /* per pool */
-	SL_MAX_EXCLUDED = 2,    /* must not get the request again */
+	SL_MAX_EXCLUDED = 2,    /* backends that failed a request */
 };
 
 /* Embedded in the exchange, zeroed before its first submit. */
@@ -94,7 +94,6 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 /* Requests no longer wait if the pool had no backend for this time. */
 #define SL_BATCH_OUTAGE_NS UINT64_C(10000000000)
 bool sl_batcher_is_out(struct sl_batcher *b, uint64_t now_ns);
-/* Removes a queued item. */
 void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);
 static inline bool sl_batcher_queued(const struct sl_batch_item *item)
 {

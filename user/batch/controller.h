@@ -36,11 +36,11 @@ enum { SL_BATCH_FEW = 16 };
 
 struct sl_controller_counts {
 	uint32_t queued, in_flight, last;
-	uint64_t arrivals; /* any outcome */
+	uint64_t arrivals;
 	uint64_t shed;     /* answered 429 or 503 */
 	uint64_t overload; /* not explained by a fair share */
 	uint64_t batches, requests;
-	uint64_t served; /* finished by backends */
+	uint64_t served;
 };
 
 /* Sums over the backends that are up, of one round. */
@@ -50,7 +50,7 @@ struct sl_controller_summary {
 	double fastest_dev_ns;
 	double alpha_ns, beta_ns, dev_ns; /* sums of the known ones */
 	uint32_t known;
-	uint32_t cap, low; /* the largest */
+	uint32_t cap, low;
 	double hold_ns;
 };
 
@@ -60,11 +60,11 @@ struct sl_controller {
 	const struct sl_svc_ctl *ctl;
 	struct sl_controller_backend *backends; /* [room] */
 	uint32_t room, up_cnt;
-	uint32_t turn;                        /* next to plan */
-	bool learnt;                          /* a backend has reported in this round */
-	struct sl_controller_summary summary; /* last complete round */
-	struct sl_controller_summary round;   /* current round */
-	struct sl_svc_ctl forced;             /* ctl at the last tick */
+	uint32_t turn;
+	bool learnt; /* a backend has reported in this round */
+	struct sl_controller_summary summary;
+	struct sl_controller_summary round;
+	struct sl_svc_ctl forced;
 	double bound_ns, rtt_ns, arrival_rate;
 	bool judged; /* all backends are known, so the bound was checked */
 	double shed_level;

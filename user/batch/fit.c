@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECAY        0.97 /* sums, per sample */
+#define DECAY        0.97
 #define DEV_GAIN     0.05
 #define CLIP_DEVS    5.0
-#define CLIP_SHARE   0.02 /* at least so much off */
-#define FAST_SHARE   0.25 /* of the expected time */
+#define CLIP_SHARE   0.02
+#define FAST_SHARE   0.25
 #define LEAST_SHARE  0.25 /* lower limit of a size, relative to the line */
 #define CLEARLY      0.02 /* minimum gain in throughput */
 #define PRIOR_SPREAD 0.25 /* like sizes that vary by this share */

@@ -31,7 +31,7 @@ struct sl_fit {
 	int streak;                   /* clipped in a row: > 0 too slow, < 0 too fast */
 	uint32_t samples;             /* since the start or the last change; limited */
 	uint32_t batches;             /* since the start; limited */
-	uint32_t largest;             /* size seen */
+	uint32_t largest;
 	uint32_t max_size;
 	struct sl_fit_size *sizes; /* [max_size + 1] */
 	float *curve;              /* [max_size + 1] time(b) at the last refresh */

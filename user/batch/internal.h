@@ -24,10 +24,10 @@ struct sl_sent {
 
 struct sl_batch_backend {
 	uint32_t batches, requests;
-	uint64_t stalled_ns;                      /* no attempt before */
-	struct sl_sent sent[SL_OUTSTANDING_MAX];  /* in order of sending */
-	uint64_t done_ns;                         /* end of the batch before sent[0] */
-	uint64_t took_ns;                         /* service time of the last batch */
+	uint64_t stalled_ns;
+	struct sl_sent sent[SL_OUTSTANDING_MAX];
+	uint64_t done_ns; /* end of the batch before sent[0] */
+	uint64_t took_ns;
 	uint64_t alone_ns;                        /* end of the last batch that found no other */
 	double end_ns;                            /* expected end of sent[0], by our clock */
 	uint32_t direct_batches, direct_requests; /* policy_direct.c, in addition to those above */
@@ -43,8 +43,8 @@ struct sl_batcher {
 	struct sl_batch_queue queue;
 	struct sl_batch_backend *backends; /* [controller.room] */
 	struct sl_roster roster;
-	uint64_t wake_ns;    /* next postponed decision */
-	uint64_t due_max;    /* latest ever queued */
+	uint64_t wake_ns;
+	uint64_t due_max;
 	uint64_t lost_ns;    /* no backend has been up since; 0: not checked, or one is up */
 	double due_bound_ns; /* bound of queued requests, or a narrower one */
 	struct sl_controller_counts counts;
@@ -139,7 +139,6 @@ static inline uint32_t sl_expect_cap(const struct sl_batcher *b, unsigned backen
 		cap = b->live->batch_cap;
 	return cap ? cap : 1;
 }
-/* Returns the size while more than cap wait. */
 static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	uint32_t cap = sl_expect_cap(b, backend, lane);
@@ -147,7 +146,6 @@ static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backe
 
 	return b->queue.lanes[lane].len > p->cap && cap == p->cap ? p->most : cap;
 }
-/* Returns the size for late requests. */
 static inline uint32_t sl_expect_catch_up(const struct sl_batcher *b, unsigned backend,
 					  unsigned lane)
 {

@@ -10,9 +10,9 @@
 #define FEWER         0.9 /* relative to earlier arrivals */
 
 enum {
-	ROW = 20, /* in windows */
+	ROW = 20, /* windows */
 	ROW_RELAPSE = 4,
-	ROWS_MOST = 8, /* between trials */
+	ROWS_MOST = 8,
 };
 
 static double elapsed_ns(const struct sl_overload_mark *m, uint64_t now_ns)
@@ -129,7 +129,6 @@ void sl_overload_tick(struct sl_overload *o, const struct sl_overload_input *in,
 	double window_ns = fmax(WINDOW_MIN_NS, WINDOW_BOUNDS * in->bound_ns);
 	double rate = in->rate;
 
-	/* Averaged over the row. */
 	if (o->on && o->served_rate > 0)
 		rate = fmin(rate, o->served_rate);
 	if (o->tick_ns)

@@ -15,8 +15,7 @@
  *                        a trial shows that refusals cause the arrivals: none is refused for the bound,
  *                        and arrivals fall below 0.9, by more than chance
  *
- * A stall lets nothing arrive. It fulfils the second condition only if the queues of stalls never
- * drain.
+ * A stall fulfils the second condition only if its queue never drains.
  *
  * Trials are 1, 2, 4 and then 8 times 20 windows apart. This continues if a trial has ended the
  * overload and nothing was in time until it began again; a row of 4 is enough then. Without trials,
@@ -43,17 +42,17 @@ struct sl_overload_mark {
 
 struct sl_overload {
 	bool on;
-	bool trial;                  /* suspended for a test */
-	bool relapse;                /* nothing was in time since the trial */
-	bool late;                   /* in this window */
+	bool trial;   /* suspended for a test */
+	bool relapse; /* nothing was in time since the trial */
+	bool late;
 	bool drained;                /* something was not late in this row */
 	uint8_t rows, rows_to_trial; /* overload since the last trial, and until the next */
-	uint32_t windows;            /* in the row */
+	uint32_t windows;
 	uint64_t window_ns;          /* start; 0: nothing is late */
 	struct sl_overload_mark row; /* start */
 	uint64_t tick_ns;
 	double could;       /* capacity of this row */
-	double before;      /* arrivals per ns before the trial */
+	double before;      /* arrivals per ns */
 	double served_rate; /* found by `no drain`; 0: the rate is right */
 };
 

@@ -7,8 +7,8 @@
 
 #include "batch/controller.h"
 
-#define OVERLOAD  1.07 /* arrivals relative to the capacity */
-#define BUSY_MOST 0.95 /* highest planned utilisation */
+#define OVERLOAD  1.07
+#define BUSY_MOST 0.95
 
 enum { GROWTH = 2, FIRST_CAP = 4 }; /* untried sizes are approached by doubling */
 

@@ -7,7 +7,6 @@
 #include "sluice/rpc_wire.h"
 
 enum {
-	/* passed over for one batch */
 	PASSED_OVER_MAX = 64,
 	STALL_NS = 200000, /* pause of a backend without credit */
 };
@@ -56,7 +55,7 @@ static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t 
 			c->cnt = 1;
 	}
 	if (!c->cnt && now_ns + STALL_NS < c->ready_ns)
-		c->ready_ns = now_ns + STALL_NS; /* others may be ready */
+		c->ready_ns = now_ns + STALL_NS;
 }
 
 /* Returns the better of two that could have it now; if none could, ready_ns is set. */

@@ -43,7 +43,7 @@ struct sl_batch_queue {
 	uint32_t shares_used; /* high-water mark */
 	uint32_t cap, len;
 	uint32_t heaviest;
-	uint32_t active; /* with requests */
+	uint32_t active;
 };
 
 int sl_queue_init(struct sl_batch_queue *q, uint32_t cap, uint32_t salt);
