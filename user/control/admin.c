@@ -130,7 +130,7 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 		*req_cls = &seen;
 		return MHD_YES;
 	}
-	if (*upload_len) { /* bodies are ignored */
+	if (*upload_len) {
 		*upload_len = 0;
 		return MHD_YES;
 	}

@@ -29,7 +29,7 @@ struct sl_admin {
 	struct admin_acceptor *acceptor;
 	struct sl_admin_socket socket;
 	struct admin_server servers[ADMIN_CLASSES];
-	struct sl_list listeners; /* clients of /events */
+	struct sl_list listeners;
 	bool open;
 };
 

@@ -131,7 +131,6 @@ static void take_signals(struct sl_control *c)
 	}
 }
 
-/* Sends the status line when it changes. */
 static void report_status(struct sl_control *c)
 {
 	char text[STATUS_LEN];

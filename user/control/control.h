@@ -26,9 +26,8 @@ struct sl_control;
 struct sl_control_options {
 	struct sl_gateway *gateway;
 	const struct sl_config *config;
-	const char *config_file;     /* read again on SIGHUP; NULL: no reload */
-	void (*on_ready)(void *arg); /* called once */
-	/* Called when another configuration is in force. */
+	const char *config_file; /* read again on SIGHUP; NULL: no reload */
+	void (*on_ready)(void *arg);
 	void (*on_config)(void *arg, const struct sl_config *next);
 	/* Called once a second. False ends the loop at once: a process has died. May be NULL. */
 	bool (*is_whole)(void *arg);

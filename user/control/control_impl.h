@@ -6,7 +6,7 @@
 #include "control/admin.h"
 #include "control/control.h"
 
-enum { STATUS_LEN = 256 }; /* status line for the service manager */
+enum { STATUS_LEN = 256 };
 
 struct sl_control {
 	struct sl_control_options opt;
@@ -20,10 +20,10 @@ struct sl_control {
 	char status_reported[STATUS_LEN];
 	bool open_reported; /* sent that the listeners are open */
 	bool ready_reported, draining, stop, fault;
-	bool restart;                  /* sl_gateway_needs_restart() */
-	bool broken;                   /* is_whole() returned false */
+	bool restart; /* sl_gateway_needs_restart() */
+	bool broken;
 	struct sl_config *reload_wait; /* checked; waits until the gateway is not busy */
-	bool reloading;                /* the gateway executes a reload */
+	bool reloading;
 	struct {
 		uint64_t asked, handed, in_force; /* last number of each, from 1 */
 	} reload;

@@ -14,7 +14,7 @@
 #include "control/metrics.h"
 
 enum {
-	LISTENERS = 16, /* per class of connections */
+	LISTENERS = 16, /* per class */
 	METRICS_LIMIT = 16 << 20,
 	EVENT_LIMIT = 4 << 20,
 };
@@ -158,7 +158,6 @@ static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-/* MHD closes the connection when it runs next. */
 void admin_events_leave(struct event_listener *l)
 {
 	if (!l->ac)
@@ -292,7 +291,6 @@ static enum MHD_Result post_set(struct admin_request *r)
 			r->conn, MHD_HTTP_NOT_FOUND,
 			"found no such pool; allowed: pool=NAME, as `sluice status` lists them");
 	ctl = sl_gateway_ctl(r->admin->g, sl_gateway_slot(r->admin->g, i));
-	/* Stored if all are valid. */
 	s.ctl = *ctl;
 	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, set_arg, &s);
 	if (s.err.text[0])
