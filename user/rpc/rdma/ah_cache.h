@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cache of address handles, one per host and traffic class, shared by all connections. It has up to
- * AH_CACHE_MAX entries and evicts the one unused for longest.
+ * Cache of address handles, one per host and traffic class, shared by all connections. It evicts
+ * the one unused for longest.
  *
- * Creating an address handle blocks until the neighbour is resolved: a second if the host is
- * absent. A thread that serves others must not wait for a host that a peer has named. So it creates
- * the handle itself only if the neighbour is resolved (neigh.h). Otherwise it may fail now, and
- * succeed later.
+ * Creating an address handle blocks until the neighbour is resolved. A thread that serves others
+ * must not wait for a host that a peer has named. So it creates the handle itself only if the
+ * neighbour is resolved (neigh.h).
  *
  * Any thread; not on the data path.
  */
@@ -23,7 +22,7 @@ struct ah_entry {
 	uint8_t gid[16], tos;
 	struct ibv_ah *ah;
 	uint32_t refs;
-	struct sl_list idle;   /* unused entries, oldest first */
+	struct sl_list idle;   /* oldest first */
 	struct ah_entry *next; /* in the same bucket */
 };
 

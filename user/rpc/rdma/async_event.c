@@ -176,7 +176,7 @@ static bool query_port_down(struct ibv_context *device, uint8_t port)
 	return down;
 }
 
-/* The same, unless another connection of the port knows the state. */
+/* The same, unless the state is known. */
 static bool initial_port_down(const struct rc_conn *conn)
 {
 	struct sl_list *at;
@@ -425,8 +425,8 @@ static void remove_device(struct ibv_context *device)
 }
 
 /*
- * The object of an event lives until the event is acknowledged, and destroying it waits for that,
- * perhaps with locks. So no lock is taken here that is held while an interface is freed.
+ * The object of an event lives until the event is acknowledged, and destroying it waits for that.
+ * So no lock is taken here that is held while an interface is freed.
  */
 static void handle_event(struct ibv_context *device, const struct ibv_async_event *ev)
 {

@@ -109,7 +109,7 @@ struct cm_transcript {
 
 enum cm_msg { CM_REQUEST, CM_REPLY, CM_CLIENT_KEYS, CM_SERVER_KEYS };
 
-/* Writes the message's proof; auth_verify() checks it. */
+/* Writes the message's proof. */
 void auth_sign(const struct sl_psk *s, struct cm_transcript *transcript, enum cm_msg step);
 /* Returns true if the proof is correct. */
 bool auth_verify(const struct sl_psk *s, const struct cm_transcript *transcript, enum cm_msg step);

@@ -22,7 +22,7 @@ enum {
 	UD_MTU_MAX = 4096,
 };
 
-/* Local device, port and GID. */
+/* Local end. */
 struct rdma_local {
 	void *device; /* the protection domain */
 	const char *name;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting work requests. A uverbs descriptor can be written only with the credentials that opened
- * it. A program that embeds the SDK may drop capabilities in single threads. NICs have
- * memory-mapped doorbells and do not care. soft-RoCE posts by write(), which then fails although
- * the work requests are in its ring. The same command as an ioctl has no such check; it is slower,
- * and therefore tried second.
+ * A uverbs descriptor can be written only with the credentials that opened it. soft-RoCE posts by
+ * write(), which then fails although the work requests are in its ring. The same command as an
+ * ioctl has no such check; it is slower, and therefore tried second.
  */
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Neighbour entries: tells whether a packet to a host leaves at once. The host is local, or the
- * next hop's entry is resolved. Asks the kernel by netlink, and no other host. Returns false also
- * if that fails. Any thread.
+ * Neighbour entries: tells whether a packet to a host leaves at once. Asks the kernel by netlink.
+ * Returns false also on failure. Any thread.
  */
 #ifndef SL_RPC_RDMA_NEIGH_H
 #define SL_RPC_RDMA_NEIGH_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests device features that shared interfaces need: type-2 memory windows on queue pairs with an
- * SRQ. Few programs combine them, and some drivers only claim to. sl_rpc_rdma_selftest() lists the
- * steps.
+ * SRQ. Some drivers only claim to combine them.
  *
  *   QP 1 --WRITE--> window of QP 0             must arrive, with its immediate data
  *        --SEND---> SRQ                        must arrive

@@ -135,8 +135,8 @@ void rc_conn_free(struct rc_conn *conn)
 }
 
 /*
- * Waits until the device has flushed all sends: it works in order, so this one completes last.
- * Returns false on a time-out.
+ * Waits until the device has flushed all sends: this one completes last. Returns false on a
+ * time-out.
  */
 static bool flush_sends(struct rc_conn *conn)
 {
@@ -160,8 +160,7 @@ static bool flush_sends(struct rc_conn *conn)
 
 /*
  * A reset makes the device release memory before the call returns. Receives about to be reported
- * are lost, and their SRQ slots with them. If the reset fails, the device is gone and cannot access
- * memory.
+ * are lost, with their SRQ slots. If the reset fails, the device is gone.
  */
 void rc_conn_halt(struct sl_transport *t)
 {
@@ -181,7 +180,7 @@ void rc_conn_halt(struct sl_transport *t)
 	(void)change_state(conn, IBV_QPS_RESET);
 }
 
-/* A device that has not reported the end may still hold a slot, which is lost. */
+/* A device that has not reported the end may still hold a slot. */
 static bool is_quiesced(struct rc_conn *conn, uint64_t now_ns)
 {
 	if (conn->last_receive)

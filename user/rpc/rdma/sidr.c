@@ -35,10 +35,7 @@ static struct pd_entry {
 	struct pd_entry *previous;
 } * pds[DEVICES_MAX];
 
-/*
- * Uses a context of our own: the CM closes its context when the device goes, while ours may be in
- * use.
- */
+/* The CM closes its context when the device goes, while ours may be in use. */
 static struct pd_entry *open_pd(struct ibv_device *device)
 {
 	struct pd_entry *d = calloc(1, sizeof(*d));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UD queue pairs for outgoing wireup requests. A call uses one alone until it is answered or gives
- * up, so hosts that do not answer hardly delay others. There are at most 16 per device and 64 in
- * all; the one used least recently is replaced. Any thread.
+ * UD queue pairs for outgoing wireup requests. A call uses one alone, so absent hosts hardly delay
+ * others. There are at most 16 per device and 64 in all; the one used least recently is replaced.
+ * Any thread.
  */
 #ifndef SL_RPC_RDMA_WIREUP_QP_H
 #define SL_RPC_RDMA_WIREUP_QP_H
@@ -24,8 +24,7 @@ struct wireup_call {
 
 /*
  * Sends requests until one is answered. Returns 0, -ETIMEDOUT, or another -errno. -EBUSY: no queue
- * pair was free for half of the time; the other half is left to the caller. Time spent waiting for
- * a queue pair extends the deadline. Blocks.
+ * pair was free for half of the time. Time spent waiting for one extends the deadline. Blocks.
  */
 int wireup_call_run(const struct wireup_call *call);
 

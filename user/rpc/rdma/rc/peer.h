@@ -31,7 +31,7 @@
 struct rc_conn;
 struct rc_iface;
 
-/* How to reach the peer without the CM. */
+/* How to reach the peer. */
 struct rc_peer_addr {
 	/* dialed address; AF_UNSPEC at the accepting end */
 	struct sockaddr_storage sa;
@@ -74,7 +74,6 @@ struct rc_peer {
  * caller.
  */
 struct rc_peer *rc_peer_new(struct rdma_cm_id *id, struct rdma_event_channel *cm);
-/* Frees a peer that is not watched. */
 void rc_peer_drop(struct rc_peer *peer);
 /* Lets the service thread handle CM events. Returns 0 or -errno. */
 int rc_peer_watch(struct rc_peer *peer);
@@ -84,10 +83,10 @@ int rc_peer_watch(struct rc_peer *peer);
  */
 void rc_peer_publish(struct rc_peer *peer, struct ibv_qp *qp, const struct rc_peer_addr *k);
 
-/* Returns the peer with that dialed address and path, with a reference; NULL: none. */
+/* Returns that peer with a reference; NULL: none. */
 struct rc_peer *rc_peer_find_by_addr(const struct sockaddr_storage *sa,
 				     const struct rdma_path_spec *path);
-/* Returns the peer with that process epoch, GID and traffic class, with a reference; NULL: none. */
+/* Returns that peer with a reference; NULL: none. */
 struct rc_peer *rc_peer_find_by_gid(const struct ibv_context *device, uint64_t epoch,
 				    const uint8_t gid[16], uint8_t tos);
 /* Ends that. */
@@ -99,7 +98,7 @@ void rc_peer_handle_cm_events(struct rc_peer *peer);
 void rc_peer_disconnect_last(struct rc_peer *peer);
 /* Returns true if `qp` is the CM's and other connections need it. */
 bool rc_peer_needs_qp(struct rc_peer *peer, const struct ibv_qp *qp);
-/* Keeps the CM's queue pair and the place in the interface. */
+/* Keeps the CM's queue pair and place in the interface. */
 void rc_peer_park_qp(struct rc_peer *peer, struct rc_conn *conn);
 /*
  * Releases a reference. The connection must be freed before: the last id of a removed device closes

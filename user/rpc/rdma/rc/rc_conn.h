@@ -12,8 +12,8 @@
  *            has the length as immediate data, which takes a receive slot
  *
  * Zero copy: if the owner's memory (the UMEM) is registered, a WRITE reads long spans in place.
- * `sent` reports them when our own device has completed the WRITE. A peer's claim to have consumed
- * a message frees only room in our rings. A false claim damages only that peer's messages.
+ * `sent` reports them when our device has completed the WRITE. A peer's claim to have consumed a
+ * message frees only room in our rings. A false claim damages only that peer's messages.
  *
  * flush() posts all chained work requests with one doorbell. The next message out reports released
  * messages as consumed. Their slots are reposted after that doorbell: the SRQ has SRQ_CREDITS_EARLY
@@ -24,8 +24,7 @@
  * Set-up (auth.h): CM private data carry nonces and the acceptor's proof. The first SEND of each
  * end, with a proof, carries the rkey. Rings are made only then.
  *
- * Completion errors, asynchronous events and disconnects set `gone`; poll() reports it after the
- * last message.
+ * Completion errors, device events and disconnects set `gone`; poll() reports it last.
  */
 #ifndef SL_RPC_RDMA_RC_CONN_H
 #define SL_RPC_RDMA_RC_CONN_H
@@ -95,12 +94,12 @@ enum rc_peer_state { RC_PEER_ALIVE, RC_PEER_SUSPECT, RC_PEER_PROBED };
 struct rc_conn {
 	struct sl_transport base; /* fd: epoll over CQ events, until attached to rx_cq */
 	_Atomic bool gone;
-	_Atomic bool port_down; /* nothing is posted: a link may migrate what has not left */
-	_Atomic bool broken;    /* the queue pair is in error: close() waits for nothing */
+	_Atomic bool port_down; /* a link may migrate what has not left */
+	_Atomic bool broken;    /* queue pair in error: close() waits for nothing */
 	_Atomic enum rc_peer_state peer_state;
 	/* when suspicion began; when the pending probe was posted */
 	uint64_t suspect_ns, probed_ns;
-	bool was_down;            /* port_down at the last probe */
+	bool was_down;
 	int error;                /* the peer broke the protocol */
 	int lost;                 /* the device could not deliver (-ENOBUFS) */
 	uint32_t mask, slot_mask; /* index masks of messages; of rx_slot */
@@ -134,9 +133,9 @@ struct rc_conn {
 	struct rc_rx_fifo rx_fifo;
 	/* used by rx_window.c */
 	uint32_t window;                /* counted in SRQ credits */
-	uint32_t advertised;            /* last window that the peer was told */
-	_Atomic uint32_t target_window; /* window that the peer shall have */
-	_Atomic uint32_t enforced;      /* largest window that the peer may still use */
+	uint32_t advertised;            /* last one that the peer was told */
+	_Atomic uint32_t target_window; /* target for the peer */
+	_Atomic uint32_t enforced;      /* the most that the peer may still use */
 	_Atomic bool spent;             /* the peer has set SPENT */
 	uint32_t peer_read;             /* messages that the peer knows to be consumed */
 	/* service thread: messages received at its last check and last idle check */
@@ -149,9 +148,9 @@ struct rc_conn {
 	uint32_t credit_due_at; /* consumed messages */
 	bool rx_armed;          /* without an interface: event of rx_cq requested */
 	_Atomic bool tx_armed;
-	_Atomic bool notified; /* the owner must poll */
-	_Atomic bool flooded;  /* blocked: exceeded its window */
-	bool is_inbound;       /* accepted by a listener, from `host` */
+	_Atomic bool notified;
+	_Atomic bool flooded; /* blocked: exceeded its window */
+	bool is_inbound;      /* accepted by a listener, from `host` */
 	uint8_t host[16];
 	bool removing; /* protected by poll_lock */
 	struct rc_peer *peer;
@@ -188,7 +187,7 @@ static inline struct rc_conn *rc_conn_of(struct sl_transport *t)
 	return (struct rc_conn *)t;
 }
 
-/* Returns true if both sizes are powers of two within the limits. */
+/* Returns true if both are powers of two within the limits. */
 bool rc_ring_sizes_ok(const struct rc_ring_sizes *g);
 /* Returns the length of a ring buffer where receive slots are shared. */
 size_t rc_rings_len(const struct rc_ring_sizes *g);
@@ -244,9 +243,7 @@ void service_work_end(void);
 void rc_conn_free(struct rc_conn *conn);
 /* Schedules a refill of all pools. */
 void service_thread_refill(void);
-/* Schedules rc_ifaces_arm_srq_limit(). */
 void service_thread_arm_srq_limit(void);
-/* Schedules rc_ifaces_rebalance(). */
 void service_thread_rebalance(void);
 /* Operations of rpc/transport.h. */
 void rc_conn_close(struct sl_transport *t);
@@ -273,13 +270,14 @@ static inline bool rc_is_bye(const struct rc_rx_comp *a)
 }
 
 /* rc_rx.c */
-/* Posts receives of an own receive queue. */
+/* Posts receives of an own queue. */
 int rc_post_receives(struct rc_conn *conn, uint32_t from, uint32_t to);
 /* Moves completions to the FIFO. Not needed while attached. */
 void rc_poll_rx(struct rc_conn *conn);
-/* Reposts the slot of an unread message. */
 void rc_repost_slot(struct rc_conn *conn, const struct rc_rx_comp *a);
+/* Counts released messages as consumed. */
 void rc_consume(struct rc_conn *conn);
+/* Reposts slots of released messages. */
 void rc_repost(struct rc_conn *conn);
 /* Operations of rpc/transport.h. */
 int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
@@ -295,7 +293,6 @@ void rx_window_init(struct rc_conn *conn, uint32_t slots);
 uint32_t rx_window_demand(uint32_t window, uint32_t most, uint32_t came, bool spent);
 /* Returns the smallest window that holds `came` messages. */
 uint32_t rx_window_idle_demand(uint32_t window, uint32_t came);
-/* Handles SPENT. */
 void rx_window_spent(struct rc_conn *conn);
 /* Returns true if the peer has long not confirmed a smaller window. */
 bool rx_window_overdue(const struct rc_conn *conn);
@@ -303,15 +300,12 @@ bool rx_window_overdue(const struct rc_conn *conn);
 int rx_window_handle_credit(struct rc_conn *conn, const struct sl_rpc_header *credit);
 /* Returns how many messages of this kind may be posted. */
 uint32_t rx_window_room(const struct rc_conn *conn, enum sl_credit_kind kind);
-/* Returns true if a CREDIT is due. */
 bool rx_window_credit_due(struct rc_conn *conn);
-/* Posts a CREDIT with the window. */
 void rx_window_advertise(struct rc_conn *conn);
 
 /* async_event.c */
 /* Adds device descriptors to the epoll set. Returns 0 or -errno. */
 int async_event_init(int epoll_fd);
-/* The same for CM channels of peers. */
 int async_event_add_peer(struct rc_peer *l);
 void async_event_remove_peer(const struct rc_peer *l);
 /* Handles events of that device. Returns 0 or -errno. */

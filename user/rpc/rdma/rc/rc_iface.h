@@ -45,15 +45,14 @@ int rc_iface_join(struct ibv_context *device, unsigned group, struct rc_iface **
 void rc_iface_request_rebalance(struct rc_iface *iface);
 /* Rebalances windows where due. Returns when the next is due, or UINT64_MAX. Service thread. */
 uint64_t rc_ifaces_rebalance(uint64_t now_ns);
-/* Frees slots after the peer has confirmed a smaller window. */
+/* Frees slots when the peer has confirmed. */
 void rc_iface_lower_window(struct rc_iface *iface, uint32_t from, uint32_t to);
 /* Removes a connection. A failed interface is freed with its last one. */
 void rc_iface_leave(struct rc_iface *iface, uint32_t window);
 /* Takes no further connections: slots may be lost, or a queue has failed. */
 void rc_iface_fail(struct rc_iface *iface);
-/* Returns true if an interface of the group blocks that host. */
 bool rc_ifaces_host_blocked(unsigned group, const uint8_t host[16]);
-/* Makes all interfaces of the group fail. */
+/* Fails all interfaces of the group. */
 void rc_ifaces_retire(unsigned group);
 /* Frees failed interfaces without connections. Those of `device` fail first. */
 void rc_ifaces_sweep(const struct ibv_context *device);
@@ -73,7 +72,7 @@ uint8_t *rc_iface_slot(const struct rc_iface *iface, uint32_t slot);
 /* Handles SRQ_LIMIT_REACHED: polls to find the peer that exceeds its window. Service thread. */
 void rc_iface_srq_low(struct rc_iface *iface);
 void rc_ifaces_arm_srq_limit(void);
-/* Posts slots to the SRQ. Returns 0 or -EIO. */
+/* Returns 0 or -EIO. */
 int rc_iface_post(struct rc_iface *iface, const uint32_t *slots, unsigned cnt);
 
 #endif

@@ -251,10 +251,7 @@ static void rx_cq_check(struct sl_poll_group *group)
 	for (unsigned i = 0;
 	     i < EVENTS_MAX && handle_cq_event(rx, &owner_poller) && rx->notify_armed; i++)
 		;
-	/*
-	 * Threads that sleep on their own fd depend on this request; the owner makes its own before
-	 * it sleeps.
-	 */
+	/* Threads that sleep on their own fd depend on this request. */
 	if (rx->conn_cnt != rx->attached_cnt)
 		(void)arm_cq(rx);
 	unlock_poll(rx);

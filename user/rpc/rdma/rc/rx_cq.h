@@ -39,7 +39,7 @@ struct rc_rx_comp {
 	enum rc_rx_op op;
 };
 
-/* Written with poll_lock, read by the thread that has the connection. */
+/* Written with poll_lock, read by the connection's thread. */
 struct rc_rx_fifo {
 	struct rc_rx_comp *comps;
 	uint32_t size;          /* a power of two */
@@ -98,7 +98,7 @@ int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_iface *iface, struct ibv_contex
 /* Must have no connections. */
 void rc_rx_cq_fini(struct rc_rx_cq *rx);
 
-/* Registers a connection whose queue pair has no peer yet. */
+/* The queue pair must have no peer yet. */
 void rc_rx_cq_add(struct rc_rx_cq *rx, struct rc_conn *conn);
 /* Called before the queue pair is destroyed or reset: fills the FIFO. */
 void rc_rx_cq_begin_remove(struct rc_rx_cq *rx, struct rc_conn *conn);
@@ -113,7 +113,6 @@ void rc_rx_cq_detach(struct rc_rx_cq *rx, struct rc_conn *conn);
 void rc_rx_cq_poll_for(struct rc_rx_cq *rx, const struct rc_conn *conn);
 /* Requests a CQ event and polls, before a sleep on the fd of `conn`. Returns false on failure. */
 bool rc_rx_cq_arm_for(struct rc_rx_cq *rx, const struct rc_conn *conn);
-/* Handles an event of that fd. */
 void rc_rx_cq_handle_event(struct rc_rx_cq *rx, const struct rc_conn *conn);
 /*
  * Estimates each window from the messages since the last call. `idle`: the interval was long enough
@@ -127,9 +126,8 @@ void rc_rx_cq_measure_demand(struct rc_rx_cq *rx, struct srq_credits *b, bool id
  */
 bool rc_rx_cq_set_windows(struct rc_rx_cq *rx, struct srq_credits *b, uint32_t posted,
 			  uint32_t level);
-/* Returns true if that host was blocked within the last second. */
 bool rc_rx_cq_host_blocked(struct rc_rx_cq *rx, const uint8_t host[16]);
-/* Lets the owner poll `conn`, which is attached. Any thread that keeps `conn` from being closed. */
+/* Lets the owner poll the attached `conn`. Any thread that keeps it from being closed. */
 void rc_rx_cq_notify_owner(struct rc_rx_cq *rx, struct rc_conn *conn);
 
 #endif

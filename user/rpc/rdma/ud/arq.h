@@ -81,7 +81,6 @@ struct ud_arq_out {
 int ud_arq_init(struct ud_arq *arq, uint32_t mtu);
 void ud_arq_fini(struct ud_arq *arq);
 
-/* Returns how many bytes may be written. */
 uint32_t ud_arq_room(const struct ud_arq *arq);
 /* Returns false if out of memory, only when nothing is unacknowledged. */
 bool ud_arq_write(struct ud_arq *arq, const void *bytes, uint32_t len);
@@ -90,7 +89,7 @@ bool ud_arq_write(struct ud_arq *arq, const void *bytes, uint32_t len);
  * use.
  */
 void ud_arq_push(struct ud_arq *arq);
-/* Returns true and the next datagram to send, if any. */
+/* Returns true and the next datagram, if any. */
 bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out);
 /* Makes an acknowledgement, due or not. */
 void ud_arq_ack(struct ud_arq *arq, enum sl_ud_kind kind, struct ud_arq_out *out);
@@ -103,7 +102,6 @@ uint64_t ud_arq_number(const struct ud_arq *arq, uint32_t seq);
  */
 int ud_arq_input(struct ud_arq *arq, const struct sl_ud_header *h, const uint8_t *bytes,
 		 uint64_t now_ns);
-/* Moves datagrams that are in order to rx. */
 void ud_arq_deliver(struct ud_arq *arq);
 /* Frees empty buffers. */
 void ud_arq_trim(struct ud_arq *arq);

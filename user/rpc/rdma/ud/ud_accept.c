@@ -46,9 +46,8 @@ struct ud_listener {
 	/* requests that poll_nonblock() may still handle before the next accept() */
 	unsigned nonblock_budget;
 	/*
-	 * Granted connections, oldest first, that have not sent a datagram yet; linked by
-	 * ready_node. A repeated request does not get the earlier reply again, which the client may
-	 * not know.
+	 * Granted connections, oldest first, without a datagram yet; linked by ready_node. A
+	 * repeated request does not get the earlier reply again.
 	 */
 	struct sl_list unconfirmed;
 	unsigned unconfirmed_cnt;
@@ -406,7 +405,7 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 	return take_confirmed(l);
 }
 
-/* Handles few requests between two calls of accept(): a flood must not occupy a busy owner. */
+/* A flood must not occupy a busy owner. */
 static struct sl_transport *ud_poll_nonblock(struct sl_rpc_listener *base, uint64_t now_ns)
 {
 	struct ud_listener *l = (struct ud_listener *)base;

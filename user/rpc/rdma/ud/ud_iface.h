@@ -38,8 +38,7 @@ enum {
 	UD_TICK_NS = 1000000,
 };
 /* Initial value for the learnt limit (dql.h). */
-#define UD_RATE_BPS (UINT64_C(10) * 1000 * 1000 * 1000)
-/* Time limit for a client's first datagram. */
+#define UD_RATE_BPS   (UINT64_C(10) * 1000 * 1000 * 1000)
 #define UD_CONFIRM_NS UINT64_C(10000000000)
 
 struct ud_conn;
@@ -127,11 +126,9 @@ struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_
 int ud_conn_attach_iface(struct ud_conn *c, struct ud_iface *iface);
 
 /* ud_conn.c, called by ud_iface.c */
-/* Ends the connection. */
 void ud_conn_fail(struct ud_conn *c);
-/* Takes a datagram with a correct MAC. */
+/* The MAC must be correct. */
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
-/* Reports the port's state. */
 void ud_conn_set_port_down(struct ud_conn *c, bool held, uint64_t now_ns);
 /* Runs timers. Returns false if none is left. */
 bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns);

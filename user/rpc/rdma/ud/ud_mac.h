@@ -30,8 +30,8 @@ void ud_keys_derive(const struct sl_psk *s, const struct sl_ud_crep *a, bool is_
 		    struct ud_keys *keys);
 
 /*
- * Fresh random bytes for a CREQ or CREP. Drawing them takes a system call, which is better made
- * ahead. One thread at a time. A forked child repeats them, but with another epoch.
+ * Fresh random bytes for a CREQ or CREP, which may be drawn ahead. One thread at a time. A forked
+ * child repeats them, but with another epoch.
  */
 struct ud_nonce {
 	uint8_t bytes[SL_UD_NONCE_LEN];

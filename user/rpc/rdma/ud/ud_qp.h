@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UD queue pair with buffers of its own, whose memory does not depend on the number of users. It
- * begins with a fraction of them, because registration dominates its creation. The service thread
- * allocates the rest once a poll finds half of them in use, or no send buffer is free. Members of
- * rdma_device_ibv (device.h).
+ * UD queue pair with its own buffers. The service thread allocates most of them once a poll finds
+ * half of the first in use, or no send buffer is free.
  *
  *   tx: buffers in order; [done .. posted) the device's, [posted .. head) chained, then unused
  *   rx: posted, or lent to the caller of poll until reposted
@@ -27,8 +25,8 @@ bool ud_qp_arm(struct ud_qp *base);
 void ud_qp_ack_event(struct ud_qp *base);
 
 /*
- * Allocates the remaining buffers of all queue pairs that requested growth. Blocks; closing such a
- * queue pair waits for it. Service thread only.
+ * Allocates the remaining buffers where requested. Blocks; closing such a queue pair waits for it.
+ * Service thread only.
  */
 void ud_qps_grow(void);
 
