@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SDK for backends: programs that compute replies to batches of requests.
+ * SDK for backends, which reply to batches of requests.
  *
  *   static void handle(void *arg, struct sl_batch *batch) {
  *           for (unsigned i = 0; i < batch->count; i++) {
@@ -68,7 +68,7 @@ struct sl_request_view {
 	uint64_t long_budget_us; /* time left if it exceeds budget_us; 0: none */
 	const uint8_t *meta;     /* for sl_request_header() */
 	uint16_t meta_len;
-	bool idempotent; /* may be executed twice */
+	bool idempotent;
 	/* Stream: the client waits for 100 (Continue), see sl_stream_send_continue(). */
 	union {
 		bool expect_continue;
@@ -203,11 +203,10 @@ void sl_backend_stop(struct sl_backend *b);
 int sl_backend_poll(struct sl_backend *b, unsigned wait_us);
 
 /*
- * For event loops (epoll), in the polling thread. When sl_backend_poll(b, 0) returns 0: call
- * sl_backend_arm(), sleep until sl_backend_fd() is readable, call sl_backend_disarm(), and poll
- * again. sl_backend_arm() returns 1, 0 if there is work (disarm and poll), or a negative error of
- * starting the I/O thread. The SDK owns the descriptor; it may only be waited for. With
- * `inline_handler`, poll at least once per second.
+ * For event loops (epoll), in the polling thread. When sl_backend_poll(b, 0) returns 0: arm, sleep
+ * until sl_backend_fd() is readable, disarm, and poll again. sl_backend_arm() returns 1, 0 if there
+ * is work (disarm and poll), or a negative error of starting the I/O thread. The SDK owns the
+ * descriptor; it may only be waited for. With `inline_handler`, poll at least once per second.
  */
 int sl_backend_fd(const struct sl_backend *b);
 int sl_backend_arm(struct sl_backend *b);
@@ -219,21 +218,21 @@ void sl_backend_disarm(struct sl_backend *b);
  */
 void sl_backend_ready(struct sl_backend *b, bool ready);
 /*
- * Announces the end of the program: like not ready, but gateways also close their connections after
- * their last request. False revokes it. Any thread.
+ * Like not ready, but gateways also close their connections after their last request. False revokes
+ * it. Any thread.
  */
 void sl_backend_leave(struct sl_backend *b, bool leave);
 
 /*
  * Stops listening, answers open requests, and frees everything. NULL is allowed. Must not be called
- * within a handler or an upcall, or while a thread runs or polls. Lent memory is returned by
- * `done`, which may still reply to open requests and gets -ECANCELED.
+ * within a handler or an upcall, or while a thread runs or polls. `done` returns lent memory; its
+ * replies get -ECANCELED.
  */
 void sl_backend_close(struct sl_backend *b);
 
 /*
- * Gets a header or gRPC metadata that the route forwards; `name` is in lower case. Returns false if
- * absent. *value points into the request.
+ * Gets a header or gRPC metadata; `name` is in lower case. Returns false if absent. *value points
+ * into the request.
  */
 bool sl_request_header(const struct sl_request_view *rq, const char *name, const char **value,
 		       size_t *value_len);

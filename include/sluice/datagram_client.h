@@ -80,16 +80,15 @@ struct sl_datagram_client *sl_datagram_client_open(const struct sl_datagram_clie
 void sl_datagram_client_close(struct sl_datagram_client *c);
 
 /*
- * Copies and sends a request. *id, if `id` is not NULL, identifies it until it is complete. Returns
- * 0, -EINVAL (no service or no `done`), -EAGAIN (max_in_flight reached) or -EMSGSIZE (above the
- * path MTU).
+ * Copies and sends a request. *id identifies it; `id` may be NULL. Returns 0, -EINVAL (no service
+ * or no `done`), -EAGAIN (max_in_flight reached) or -EMSGSIZE (above the path MTU).
  */
 int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagram_call *call,
 			    uint64_t *id);
 
 /*
  * Receives replies and sends retries, waiting at most wait_ms (-1: no limit) for the first
- * completion. Returns the number of completed requests, at once if none is in flight, or -EINTR.
+ * completion. Returns the number of completed requests, or -EINTR.
  */
 int sl_datagram_client_poll(struct sl_datagram_client *c, int wait_ms);
 

@@ -35,7 +35,7 @@
 
 enum { CALLS_MAX = 64, FILTER_MAX = 4096, CALL_NUMBERS = 1024 };
 
-/* Allowed call; if `checked`, argument `arg` must satisfy (value & mask) == want. */
+/* If `checked`, argument `arg` must satisfy (value & mask) == want. */
 struct seccomp_rule {
 	int call;
 	bool checked;

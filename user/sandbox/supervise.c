@@ -44,7 +44,7 @@ void sl_supervise_bind(void)
 {
 	if (!parent)
 		return;
-	/* The gateway must not outlive its supervisor, also after SIGKILL. */
+	/* The gateway must not outlive its supervisor. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);

@@ -244,7 +244,6 @@ void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
 void sl_be_channel_wake(struct channel *ch);
 void sl_be_channels_wake(struct sl_backend *b);
 void sl_be_channels_wake_blocked(struct sl_backend *b);
-/* Checks idle channels for lost links and due pings. */
 void sl_be_channels_look(struct sl_backend *b);
 /* Frees a closed channel unless handlers have requests. Returns true if freed. */
 bool sl_be_channel_reap(struct channel *ch);
@@ -262,7 +261,7 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 void sl_be_reply_count(struct reply *rp);
 /* Any thread; in the I/O thread it may end the request. */
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
-/* Sends a status without a request. Returns 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status);
 /* Processes other threads' replies. Returns false without any. */
 bool sl_be_replies_take(struct sl_backend *b);
@@ -273,14 +272,13 @@ void sl_be_replies_pack(struct channel *ch);
 void sl_be_replies_forget(struct channel *ch);
 void sl_be_replies_sent(struct channel *ch, struct sl_send *s);
 void sl_be_reply_free(struct reply *rp);
-/* Frees a request's replies that wait for credit. */
 void sl_be_replies_drop(struct request *rq);
-/* Adds credit for a reply. Returns false if the sum is implausible. */
+/* Returns false if the sum is implausible. */
 bool sl_be_reply_credit(struct request *rq, uint32_t bytes);
 
 /* share.c. I/O thread, except sl_be_foreign_take() and sl_be_foreign_undo(). */
 void sl_be_share_init(struct client_share *share, struct channel *ch, uint32_t client);
-/* Moves a request from `unknown` to its client's share; it stays there without memory. */
+/* Moves a request from `unknown`; it stays there without memory. */
 void sl_be_share_join(struct request *rq);
 void sl_be_share_leave(struct request *rq);
 /* Appends a REPLIED request to `stalled`. */
@@ -316,9 +314,9 @@ bool sl_be_streams_take(struct sl_backend *b);
 unsigned sl_be_stream_grants(struct channel *ch, struct sl_rpc_window *to, unsigned max);
 void sl_be_stream_free(struct request *rq);
 
-/* batch.c. Inline: forms and runs one batch. Returns its size. */
+/* batch.c. Inline. Returns the batch's size. */
 unsigned sl_be_batch_run(struct sl_backend *b);
-/* Offers a batch to the handler's thread if it is idle. Returns its size. */
+/* Returns the batch's size; 0 if the handler is busy. */
 unsigned sl_be_batch_offer(struct sl_backend *b);
 void sl_be_flush(struct sl_backend *b);
 /* Calls `fn`, if not NULL; its replies are processed later. */

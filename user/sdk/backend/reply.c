@@ -58,7 +58,7 @@ static struct reply *reply_alloc(struct request *rq, size_t bytes)
 	return rp;
 }
 
-/* Initialises a reply. Returns the current time. */
+/* Returns the current time. */
 static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status status)
 {
 	uint64_t now = sl_now_ns();

@@ -56,7 +56,6 @@ static size_t used_by(const struct client_share *share)
 	       atomic_load_explicit(&share->foreign_used, memory_order_relaxed);
 }
 
-/* Frees a share unless in use. */
 static void free_share(struct client_share *share)
 {
 	struct channel *ch = share->channel;

@@ -111,7 +111,6 @@ static bool wait_for_batch(struct sl_backend *b, unsigned wait_us)
 		now_ns = sl_now_ns();
 		if (now_ns >= until_ns || is_over(b))
 			return false;
-		/* The I/O thread may need this core. */
 		if (b->opt.busy_poll || now_ns - begun_ns < SL_BE_SPIN_NS) {
 			sched_yield();
 		} else {

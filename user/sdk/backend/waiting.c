@@ -180,7 +180,7 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 	return true;
 }
 
-/* Allocates a final status regardless of other threads' memory. */
+/* Ignores other threads' memory. */
 static struct reply *end_alloc(struct channel *ch)
 {
 	const struct sl_capped_alloc *m = &ch->b->reply_mem;
