@@ -79,7 +79,6 @@ const char *conf_key_path(enum conf_block block, const char *name, char *buf, si
 	return buf;
 }
 
-/* Keeps a warning: the file uses a former name. */
 static void note_alias(struct conf_parse *p, const struct conf_alias *a, int line)
 {
 	struct sl_config *c = p->cfg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Former names of keys. A file may use them for one release; each use gives a warning, and
- * `sluice check --fix` replaces them (fix.h).
+ * Former names of keys, valid for one release with a warning. `sluice check --fix` replaces them
+ * (fix.h).
  */
 #ifndef SL_CONFIG_ALIASES_H
 #define SL_CONFIG_ALIASES_H
@@ -14,8 +14,8 @@ struct conf_alias {
 	enum conf_block new_block;
 	const char *new_name;
 	/*
-	 * Returns the value in today's words, "" if the key says nothing new, or NULL if `text` is not
-	 * allowed. The function is NULL if values are unchanged.
+	 * Returns the value in today's words, "" if the key says nothing new, or NULL if `text` is
+	 * not allowed. NULL: values are unchanged.
 	 */
 	const char *(*value)(const char *text);
 	const char *allowed; /* if there is a function */
@@ -28,8 +28,8 @@ const struct conf_alias *conf_alias_at(size_t i);
 
 struct conf_parse;
 /*
- * Keeps a warning about the use of an alias. Returns the value in today's words, or NULL if there is
- * nothing to set, with a mistake if the value is not allowed.
+ * Keeps a warning. Returns the value in today's words, or NULL if there is nothing to set, with a
+ * mistake if the value is not allowed.
  */
 const char *conf_alias_take(struct conf_parse *p, const struct conf_alias *a, const char *text,
 			    int line);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Look-ups in the table of keys: blocks by name, keys of a block, and allowed values. */
 #include <stdio.h>
 #include <string.h>
 

@@ -16,7 +16,6 @@ static bool has_server(const struct sl_cfg_pool *pool)
 	return false;
 }
 
-/* Returns true if all backends are servers; `http1`: that speak HTTP/1.1. */
 static bool all_servers(const struct sl_cfg_pool *pool, bool http1)
 {
 	struct sl_server_url url;
@@ -30,14 +29,12 @@ static bool all_servers(const struct sl_cfg_pool *pool, bool http1)
 	return pool->backend_cnt;
 }
 
-/* Upgrades that a route to servers allows by default. */
 static const char *server_upgrades[] = {"websocket"};
 
-/* Both begin with their name. */
 _Static_assert(!offsetof(struct sl_cfg_pool, name) && !offsetof(struct sl_cfg_listener, name),
 	       "looked for by one function");
 
-/* A route's `key = "name"`: its place among cnt objects of that size; cnt, and told: none has it. */
+/* Returns the index among cnt objects of that size; cnt, after a mistake, if none has the name. */
 static uint32_t find_name(struct conf_parse *p, const struct conf_route_ref *r, int line,
 			  const char *key, const char *name, const void *all, size_t size,
 			  uint32_t cnt)
@@ -77,7 +74,6 @@ static void use_listeners(struct conf_parse *p, struct conf_route_ref *r)
 	}
 }
 
-/* The pool of that name, and what follows from it for its route. */
 static void use_pool(struct conf_parse *p, struct conf_route_ref *r)
 {
 	const struct sl_config *c = p->cfg;
@@ -161,7 +157,7 @@ static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 	if (r->pool)
 		use_pool(p, r);
 	check_stream(p, r);
-	if (route->prefix[0] == '*') /* there is nothing behind it */
+	if (route->prefix[0] == '*')
 		route->strip_prefix = false;
 }
 
@@ -176,7 +172,7 @@ static int longest_first(const void *a, const void *b)
 	return !x->methods - !y->methods;
 }
 
-/* An address of any family, and each of TCP and UDP, is one more for the XDP program. */
+/* A listener of any family, and each of TCP and UDP, counts once more in the XDP program. */
 static void check_listener_cnt(struct conf_parse *p)
 {
 	const struct sl_config *c = p->cfg;
@@ -226,7 +222,7 @@ static bool same_header(const struct sl_cfg_route *a, const struct sl_cfg_route 
 				      : a->header == b->header;
 }
 
-/* Two routes with the same host, listener, header and prefix must differ in their methods. */
+/* Such routes must differ in their methods. */
 static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route,
 			  const struct sl_cfg_route *before)
 {
@@ -343,7 +339,6 @@ static void check_listeners(struct conf_parse *p)
 	}
 }
 
-/* `host` is an error with endpoints that would ignore it. */
 static void check_host(struct conf_parse *p, const struct sl_cfg_backend *b)
 {
 	if (b->host && b->endpoint && !sl_server_is(b))
@@ -379,7 +374,6 @@ static void check_servers(struct conf_parse *p)
 			  c->agents.cpu_cnt, c->agents.count);
 }
 
-/* A subset that leaves backends unused by all workers is an error. */
 static void check_subset(struct conf_parse *p, struct sl_cfg_pool *pool)
 {
 	uint32_t least = (pool->backend_cnt + p->cfg->worker_cnt - 1) / p->cfg->worker_cnt;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Defaults that a key of the file has and that a room starts from by itself (in tests, benches and
- * tools, which read no file): written once, as numbers in the unit of their names.
- */
+/* Defaults of keys that modules also use without a file, as numbers in the unit of their names. */
 #ifndef SL_CONFIG_DEFAULTS_H
 #define SL_CONFIG_DEFAULTS_H
 

@@ -7,7 +7,7 @@
 
 #include "config/parse.h"
 
-enum { MORE_LEN = 80 }; /* length of "and 12 more mistakes" after the file's name */
+enum { MORE_LEN = 80 };
 
 void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *fmt, va_list ap)
 {
@@ -16,7 +16,6 @@ void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *f
 	if (conf_diags_full(m))
 		return;
 	vsnprintf(text, sizeof(text), fmt, ap);
-	/* One line, whatever the file contained. */
 	for (char *c = text; *c; c++) {
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
@@ -62,7 +61,7 @@ bool conf_diags_within(const struct conf_diags *m, int first, int last)
 	return false;
 }
 
-/* Insertion sort: mistakes of one line keep the order in which they were found. */
+/* Insertion sort keeps the order of mistakes of one line. */
 static void sort_mistakes(struct conf_diags *m)
 {
 	for (uint32_t i = 1; i < m->cnt; i++) {
@@ -100,7 +99,6 @@ void conf_diags_print(struct conf_diags *m, struct sl_err *err)
 
 		at = place_of(m, k->line);
 		need = strlen(at.file) + strlen(text) + 16;
-		/* The first is told as far as it goes. */
 		if (i && used + need + strlen(at.file) + MORE_LEN > len) {
 			snprintf(buf + used, len - used, "\n%s:%d: and %u more mistakes", at.file,
 				 at.line, m->cnt - i);

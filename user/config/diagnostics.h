@@ -23,13 +23,13 @@ struct sl_config;
 
 struct conf_diag {
 	int line;
-	const void *of; /* the object whose block it is in; NULL: of none */
-	char *text;     /* NULL: no memory was left for it */
+	const void *of; /* NULL: none */
+	char *text;     /* NULL: out of memory */
 };
 
 struct conf_diags {
 	const char *file;
-	const struct sl_config *cfg; /* tells the file of a line; NULL: all are of `file` */
+	const struct sl_config *cfg; /* NULL: all lines are of `file` */
 	struct conf_diag list[CONF_DIAGS_MAX];
 	uint32_t cnt;
 };
@@ -40,11 +40,11 @@ static inline bool conf_diags_full(const struct conf_diags *m)
 {
 	return m->cnt == CONF_DIAGS_MAX;
 }
-/* Returns true if the object's block has a mistake, and errors that follow are not reported. */
+/* Returns true if the object's block has a mistake, which hides later ones. */
 bool conf_diags_has(const struct conf_diags *m, const void *of);
-/* Returns true if these lines have a mistake that belongs to no object. */
+/* Returns true if these lines have a mistake of no object. */
 bool conf_diags_within(const struct conf_diags *m, int first, int last);
-/* Writes lines with '\n' between them. A last line counts the mistakes that did not fit. */
+/* Writes lines with '\n' between them; the last one counts mistakes without room. */
 void conf_diags_print(struct conf_diags *m, struct sl_err *err);
 void conf_diags_free(struct conf_diags *m);
 

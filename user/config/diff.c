@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two configurations side by side: what differs, and what of the next needs a restart. */
 #include "config/config.h"
 
 #include <stdio.h>
@@ -14,7 +13,6 @@ static bool has_setting(const struct sl_config *c, const char *setting)
 	return false;
 }
 
-/* The part in front of " = ", cut off in buf. */
 static const char *setting_key(const char *setting, char *buf, size_t len)
 {
 	const char *end = strstr(setting, " = ");
@@ -23,7 +21,7 @@ static const char *setting_key(const char *setting, char *buf, size_t len)
 	return buf;
 }
 
-/* A changed value is missing on both sides: the first pass told it. */
+/* The first pass has told a changed value. */
 static bool told_before(const struct sl_config *x, const struct sl_config *y, const char *key)
 {
 	char other[1200];
@@ -74,7 +72,6 @@ void sl_config_keep(struct sl_config *into, const struct sl_config *from)
 	next->keepalive_ns = now->keepalive_ns;
 	next->newreno = now->newreno;
 	next->rst_closed_ports = now->rst_closed_ports;
-	/* As the check of the file would have it for those. */
 	if (next->max_target > next->max_head)
 		next->max_target = next->max_head;
 	if (next->max_body > next->frame_memory / 2)

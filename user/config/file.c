@@ -20,7 +20,6 @@ static int check_kind(const struct stat *st, struct sl_err *why)
 	return S_ISREG(st->st_mode) ? 0 : sl_fail(why, -1, "%s; allowed: a regular file", kind);
 }
 
-/* SUDO_UID is the account that has called sudo(8), and so can be root. */
 static bool has_called_sudo(uid_t owner)
 {
 	const char *caller = getenv("SUDO_UID");
@@ -58,7 +57,6 @@ static int check_file(int fd, bool any_owner, struct conf_file_id *id, struct sl
 	return any_owner ? 0 : check_owner(&st, why);
 }
 
-/* 0 or -1; *len: bytes that were read, one more than limit if the file is longer. */
 static int read_all(int fd, char *text, size_t limit, size_t *len)
 {
 	*len = 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a configuration file, if it belongs to an administrator of this host. */
 #ifndef SL_CONFIG_FILE_H
 #define SL_CONFIG_FILE_H
 

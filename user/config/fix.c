@@ -14,14 +14,12 @@ struct fix_edit {
 	const char *text; /* in place of these bytes */
 };
 
-/* A block that is being read. Offsets count from the begin of the text. */
 struct fix_block {
 	enum conf_block block;
-	size_t begin, open, close; /* of its statement; behind {; of } */
-	/* of a route: statements for its respond block */
+	size_t begin, open, close;
 	const char *moved;
 	uint32_t first_edit;
-	size_t respond_close; /* 0: it has no respond block */
+	size_t respond_close;
 };
 
 struct fix {
@@ -31,9 +29,8 @@ struct fix {
 	struct conf_arena *arena;
 	struct fix_edit *edits;
 	uint32_t edit_cnt;
-	const char
-		*moved[CONF_BLOCK_CNT]; /* statements from limits, by the block they belong into */
-	size_t close[CONF_BLOCK_CNT];   /* of that block's }; 0: the text has none */
+	const char *moved[CONF_BLOCK_CNT];
+	size_t close[CONF_BLOCK_CNT];
 	size_t limits_begin, limits_open, limits_close;
 	struct sl_err *err;
 };
@@ -71,7 +68,7 @@ static int add_edit(struct fix *f, size_t at, size_t len, const char *text)
 	return 0;
 }
 
-/* Returns the edit that deletes a statement, with its line if nothing else is in that line. */
+/* Deletes the line, too, if nothing else is in it. */
 static struct fix_edit deletion_of(const struct fix *f, size_t begin, size_t end)
 {
 	size_t from = begin, to = end;
@@ -98,7 +95,6 @@ static int delete_statement(struct fix *f, size_t begin, size_t end)
 	return add_edit(f, e.at, e.len, e.text);
 }
 
-/* Adds "name = value" to statements that go into another block. */
 static int add_moved(struct fix *f, const char **moved, const char *name, const char *value)
 {
 	*moved = conf_arena_printf(f->arena, "%s%s%s = %s", *moved ? *moved : "", *moved ? " " : "",
@@ -106,9 +102,7 @@ static int add_moved(struct fix *f, const char **moved, const char *name, const 
 	return *moved ? 0 : fail_memory(f);
 }
 
-/* --- statements --- */
-
-/* Returns the new value of an alias, "" for none, NULL after an error. */
+/* Returns "" for none, NULL after an error. */
 static const char *new_value(struct fix *f, const struct conf_alias *a, size_t at, size_t end)
 {
 	const char *old = conf_arena_strndup(f->arena, f->text + at, end - at), *value = NULL;
@@ -129,7 +123,7 @@ static const char *new_value(struct fix *f, const struct conf_alias *a, size_t a
 	return value;
 }
 
-/* A statement `name = value` with a former name: [begin, end), the value from value_at on. */
+/* [begin, end) is `name = value`, the value from value_at on. */
 static int fix_alias(struct fix *f, struct fix_block *in, const struct conf_alias *a, size_t begin,
 		     size_t value_at, size_t end)
 {
@@ -161,9 +155,6 @@ static int fix_alias(struct fix *f, struct fix_block *in, const struct conf_alia
 											       : 0;
 }
 
-/* --- ends of blocks --- */
-
-/* Returns the text that puts statements in front of a }. */
 static const char *before_close(struct fix *f, size_t close, const char *moved)
 {
 	return conf_arena_printf(f->arena, "%s%s ", is_blank(f->text[close - 1]) ? "" : " ", moved);
@@ -199,8 +190,6 @@ static int end_block(struct fix *f, struct fix_block *in, const struct fix_block
 	}
 }
 
-/* --- the text --- */
-
 static int fail_syntax(struct fix *f)
 {
 	return sl_fail(
@@ -210,7 +199,6 @@ static int fail_syntax(struct fix *f)
 		f->name, f->lex.start_line);
 }
 
-/* Skips to the end of what a { has opened. */
 static int skip_braces(struct fix *f)
 {
 	for (unsigned depth = 1; depth;) {
@@ -226,7 +214,6 @@ static int skip_braces(struct fix *f)
 
 static int fix_statements(struct fix *f, struct fix_block *in);
 
-/* A statement whose first word has been read. */
 static int fix_statement(struct fix *f, struct fix_block *in)
 {
 	const size_t begin = offset_of(f, f->lex.start), len = offset_of(f, f->lex.at) - begin;
@@ -276,7 +263,6 @@ static int fix_statements(struct fix *f, struct fix_block *in)
 	}
 }
 
-/* Returns true if nothing but blanks is left in the limits block. */
 static bool limits_are_empty(const struct fix *f)
 {
 	for (size_t at = f->limits_open; at < f->limits_close; at++) {
@@ -290,7 +276,6 @@ static bool limits_are_empty(const struct fix *f)
 	return true;
 }
 
-/* Returns the blocks that stand behind limits, or in its place; "" if there are none. */
 static const char *new_blocks(struct fix *f, const char *separator)
 {
 	static const enum conf_block order[] = {CONF_TCP, CONF_MEMORY, CONF_ROOT};
@@ -310,7 +295,6 @@ static const char *new_blocks(struct fix *f, const char *separator)
 	return all;
 }
 
-/* Puts the statements that have left limits where they belong. */
 static int place_moved(struct fix *f)
 {
 	const size_t begin = f->limits_begin, end = f->limits_close + 1;

@@ -15,11 +15,10 @@
 #include "base/strbuf.h"
 
 /*
- * Appends the new text to `out`. Returns 0, or -1 and a line in err if the text cannot be taken apart
+ * Appends the new text to `out`. Returns 0, or -1 and a line in err if the text has a syntax error
  * or a value has no equivalent. `name` is the file's name in that line.
  */
 int sl_config_fix(const char *text, const char *name, struct sl_strbuf *out, struct sl_err *err);
-/* Reads a file and does the same. */
 int sl_config_fix_file(const char *file, struct sl_strbuf *out, struct sl_err *err);
 
 #endif

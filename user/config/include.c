@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: conf_include -> take_text -> include_word -> include_file -> take_text. */
 #include "config/include.h"
 
 #include <errno.h>
@@ -20,9 +19,9 @@ struct include_source {
 struct include_merge {
 	struct conf_parse *p;
 	struct sl_strbuf *out;
-	int line;      /* next line of the merged text */
-	unsigned cnt;  /* files so far */
-	bool complete; /* no more text: what came last cannot be read to its end */
+	int line; /* next line of the merged text */
+	unsigned cnt;
+	bool complete; /* what came last is incomplete */
 };
 
 static void append_text(struct include_merge *m, const char *text, size_t len)
@@ -32,7 +31,7 @@ static void append_text(struct include_merge *m, const char *text, size_t len)
 		m->line += text[i] == '\n';
 }
 
-/* Begins a piece: the text that is appended next is of this line of the file. */
+/* Text that follows is of this line of the file. */
 static void begin_piece(struct include_merge *m, const char *file, int line)
 {
 	struct sl_config *c = m->p->cfg;
@@ -113,11 +112,8 @@ static void include_file(struct include_merge *m, const struct include_source *p
 	free(text);
 }
 
-/* --- patterns --- */
-
 static _Thread_local int glob_error;
 
-/* A folder that is not there has no file that matches. */
 static int on_glob_error(const char *path, int error)
 {
 	(void)path;
@@ -132,7 +128,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The folder of a file with its last slash, with \ before what a pattern would take for its own. */
+/* Returns the folder with its last slash, with \ before characters of patterns. */
 static char *folder_of(struct include_merge *m, const char *file, bool escaped)
 {
 	const char *slash = strrchr(file, '/');
@@ -199,8 +195,6 @@ static void include_word(struct include_merge *m, const struct include_source *s
 		include_pattern(m, s, line, path);
 	}
 }
-
-/* --- texts --- */
 
 static void take_text(struct include_merge *m, const struct include_source *s, char *text)
 {

@@ -20,8 +20,8 @@
 #include "config/parse.h"
 
 /*
- * Appends `text`, which is of the file `name`, and all that it includes. Mistakes go to p, lines and
- * sources to p->cfg. text is changed. id: of the file, or NULL if the text is of none.
+ * Appends `text` of the file `name` and all that it includes; changes text. Mistakes go to p, lines
+ * and sources to p->cfg. id: NULL if the text is of no file.
  */
 void conf_include(struct conf_parse *p, const char *name, const struct conf_file_id *id, char *text,
 		  struct sl_strbuf *out);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words that keys of the type conf_enum take, as a file says them. */
 #include "config/keys.h"
 #include "sluice/rpc_wire.h"
 

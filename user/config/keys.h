@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of keys: block, name, type, range, default and help of each key. The parser, the checks
- * and `sluice help config` use it.
- */
+/* The table of keys: block, name, type, range, default and help of each. */
 #ifndef SL_CONFIG_KEYS_H
 #define SL_CONFIG_KEYS_H
 
@@ -35,18 +32,17 @@ enum conf_block {
 
 struct conf_key;
 
-/* Where a value goes while the file is read. */
 struct conf_value {
 	struct conf_arena *arena;
-	void *obj; /* the block's struct */
+	void *obj;
 	const struct conf_key *key;
 	const char *text;
 	int line;
-	bool offline; /* nothing of this host is looked at: accounts may be of another one */
+	bool offline; /* do not look at this host */
 };
 
 struct conf_type {
-	/* Parses text into obj; false: not allowed. */
+	/* Returns false if text is not allowed. */
 	bool (*set)(struct conf_value *v);
 	/* Writes the allowed values as text, as "a whole number from 1 to 65535". */
 	void (*allowed)(const struct conf_key *k, char *buf, size_t len);
@@ -60,19 +56,18 @@ struct conf_name {
 struct conf_key {
 	uint8_t block; /* enum conf_block */
 	bool list, required;
-	uint8_t size;  /* bytes of the field */
-	size_t offset; /* in the block's struct */
+	uint8_t size;
+	size_t offset;
 	const char *name;
 	const struct conf_type *type;
 	uint64_t min, max;
-	const char *fallback;          /* as a file would say it */
-	const struct conf_name *names; /* values of conf_enum keys */
-	const char *what;              /* allowed values; NULL: the type's text */
+	const char *fallback;
+	const struct conf_name *names;
+	const char *what; /* allowed values; NULL: the type's text */
 	const char *help;
-	bool restart; /* a reload does not change it */
+	bool restart;
 };
 
-/* Words of keys of the type conf_enum, in key_names.c. */
 extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_policies[],
 	conf_route_policies[], conf_bound_modes[], conf_priorities[], conf_idempotence[],
 	conf_strips[], conf_underscores[], conf_streams[], conf_continuers[], conf_path_policies[],
@@ -80,23 +75,21 @@ extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_polici
 	conf_roles[], conf_congestion[];
 enum {
 	CONF_MAX_KEYS = 256,
-	CONF_ALLOWED_LEN = 400, /* bytes of a text of allowed values */
+	CONF_ALLOWED_LEN = 400,
 };
 extern const struct conf_key conf_keys[];
 extern const size_t conf_key_cnt;
 
-/* Index in conf_keys, or -1. */
 int conf_key_find(enum conf_block block, const char *name);
 /* "listener"; with the block it lies in: "pool.batch". */
 const char *conf_block_name(enum conf_block block);
-/* The same without the block it lies in, as the file has it. */
+/* The same without its parent block. */
 const char *conf_block_bare(enum conf_block block);
 enum conf_block conf_block_parent(enum conf_block block);
 /* Returns the block of that name in b, or CONF_ROOT if there is none. */
 enum conf_block conf_block_child(enum conf_block b, const char *name);
 void conf_key_allowed(const struct conf_key *k, char *buf, size_t len);
 
-/* Types, in types.c and type_texts.c. */
 static inline void *conf_field(const struct conf_value *v)
 {
 	return (char *)v->obj + v->key->offset;
@@ -107,7 +100,6 @@ static inline bool conf_in_range(const struct conf_key *k, uint64_t n)
 	return n >= k->min && n <= k->max;
 }
 
-/* A copy of the value's text into its field. */
 bool conf_store_text(const struct conf_value *v);
 
 extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, conf_port, conf_pow2,

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads a file or a text: the result is a checked configuration, or a line for each mistake. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/include.h"
 
-/* A file that is run needs an interface, a listener and a route. */
 static void check_complete(struct conf_parse *p)
 {
 	if (!p->cfg->interface_cnt)
@@ -16,7 +14,7 @@ static void check_complete(struct conf_parse *p)
 		conf_fail(p, 1, NULL, "found no route; allowed: at least one");
 }
 
-/* Frees the configuration and returns NULL, and a line in err for each mistake, if there are any. */
+/* Frees the configuration after mistakes, and returns NULL with a line in err for each. */
 static struct sl_config *finish_load(struct conf_parse *p, struct sl_err *err)
 {
 	if (!p->mistakes.cnt)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines that count through a file and what it includes, and the files they are of. */
 #include "config/config.h"
 
 struct sl_cfg_location sl_config_location(const struct sl_config *c, int line)
 {
 	uint32_t low = 0, high = c->piece_cnt;
 
-	/* The last piece that does not begin behind the line. */
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
 

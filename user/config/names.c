@@ -11,10 +11,7 @@ static unsigned min_of(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/*
- * Optimal string alignment distance: bytes that are added, missing, wrong, or changed with their
- * neighbour. Names that are too long are FAR from all others.
- */
+/* Optimal string alignment distance. Names that are too long are FAR from all others. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
@@ -49,7 +46,6 @@ static void look_at(const char *name, const char *known, unsigned *best, const c
 	}
 }
 
-/* Returns a block that has the name as a key or as a block in it; CONF_BLOCK_CNT: none. */
 static enum conf_block home_of(const char *name)
 {
 	for (int b = CONF_ROOT; b < CONF_BLOCK_CNT; b++) {

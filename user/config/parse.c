@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes a text apart with libconfuse. Every value passes as text through take_value() while the parser
- * stands on its line, so an error names the line it is on. The struct of a block begins in
- * begin_block(): each block has a hidden function "@" whose default value libconfuse calls.
+ * Parses a text with libconfuse. Every value passes as text through take_value() while the parser
+ * stands on its line. begin_block() begins a block's struct: each block has a hidden function "@"
+ * whose default value libconfuse calls.
  */
 #include "config/parse.h"
 
@@ -42,7 +42,6 @@ const void *conf_owner(const struct conf_parse *p, enum conf_block b)
 	return is_named(b) ? p->obj[b] : &p->line[b];
 }
 
-/* `name`: what the file calls the key. */
 static void set_key(struct conf_parse *p, const struct conf_key *k, const char *name,
 		    const char *text, int line)
 {
@@ -79,7 +78,6 @@ static void forget_keys(struct conf_parse *p, enum conf_block b)
 		p->key_seen[i] = conf_keys[i].block == b ? 0 : p->key_seen[i];
 }
 
-/* "pool score.backend a", for the list of settings. */
 static const char *block_path(struct conf_parse *p, enum conf_block b)
 {
 	if (b == CONF_ROOT)
@@ -112,7 +110,7 @@ static void record_setting(struct conf_parse *p, const char *text, bool restart)
 /* What key_seen has: whether the key is set, and by which of its names. */
 enum { SEEN_BY_NAME = 1, SEEN_BY_ALIAS };
 
-/* Reports a key that is set twice, or by two names. Returns false then. */
+/* Returns false, with a mistake, if a key is set twice or by two names. */
 static bool note_key(struct conf_parse *p, int i, const struct conf_alias *alias, int nvalues,
 		     int line)
 {
@@ -166,7 +164,7 @@ static int take_value(cfg_t *sec, cfg_opt_t *opt, const char *text, void *result
 	return 0;
 }
 
-/* Takes the next element of an array of the configuration; NULL when it is full. */
+/* Returns NULL when the array is full. */
 static void *next_of(void *array, size_t size, uint32_t *cnt, uint32_t max)
 {
 	return *cnt < max ? (char *)array + size * (*cnt)++ : NULL;
@@ -189,7 +187,6 @@ static void *new_interface(struct conf_parse *p, const char *title, int line)
 	}
 	memcpy(i->name, title, len);
 	i->line = line;
-	/* It counts also without a key in it. */
 	record_setting(p, conf_arena_printf(p->arena, "interface %s = served", title), true);
 	return i;
 }
@@ -258,8 +255,8 @@ static void *new_backend(struct conf_parse *p, const char *title, int line)
 }
 
 /*
- * Decodes the prefix of a route in place: requests are matched as they read decoded. False: no path is
- * read so, since it has encoded slashes, backslashes, NULs or a % that begins no encoding. `%25` stays.
+ * Decodes the prefix of a route in place. Returns false if no path is read so: encoded slashes,
+ * backslashes, NULs or a % that begins no encoding. `%25` stays.
  */
 static bool decode_prefix(char *text)
 {
@@ -292,7 +289,6 @@ static void *new_route(struct conf_parse *p, const char *title, int line)
 	p->obj[CONF_RESPOND] = NULL;
 	if (!r || !prefix)
 		return NULL;
-	/* The keys of a respond block have defaults, whether there is one or not. */
 	p->obj[CONF_RESPOND] = r;
 	p->line[CONF_RESPOND] = 0;
 	forget_keys(p, CONF_RESPOND);
@@ -327,7 +323,6 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 	}
 }
 
-/* Several routes may have one prefix, for different methods: check.c looks at those. */
 static bool is_taken(const struct conf_parse *p, enum conf_block b, const char *name)
 {
 	const struct sl_config *c = p->cfg;
@@ -355,7 +350,7 @@ static bool is_taken(const struct conf_parse *p, enum conf_block b, const char *
 	}
 }
 
-/* Begins a named block. Returns false if its keys must be skipped. */
+/* Returns false if the block's keys must be skipped. */
 static bool begin_named(struct conf_parse *p, enum conf_block b, const char *title, int line)
 {
 	static const int most[CONF_BLOCK_CNT] = {
@@ -412,7 +407,6 @@ static int begin_block(cfg_t *sec, cfg_opt_t *opt, int argc, const char **argv)
 	return 0;
 }
 
-/* A key without which the block is none, and lists that were left out. */
 static int end_block(cfg_t *parent, cfg_opt_t *opt)
 {
 	struct conf_parse *p = now;
@@ -433,7 +427,6 @@ static int end_block(cfg_t *parent, cfg_opt_t *opt)
 	return 0;
 }
 
-/* Errors that libconfuse finds by itself, told as ours are. */
 static void take_error(cfg_t *sec, const char *fmt, va_list ap)
 {
 	static const struct {
@@ -559,7 +552,7 @@ void conf_parse_text(struct conf_parse *p, const char *text)
 	free(opts);
 }
 
-/* A copy of an array in the arena; NULL and a mistake: no memory. Frees the array. */
+/* Copies an array to the arena and frees it. Returns NULL with a mistake without memory. */
 static void *shrink_array(struct conf_parse *p, void *array, uint32_t cnt, size_t size)
 {
 	void *copy = conf_arena_alloc(p->arena, (cnt + 1) * size);

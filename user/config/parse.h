@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The state of one run of the parser, shared with the checks that follow it.
- */
+/* State of one run of the parser and the checks that follow. */
 #ifndef SL_CONFIG_PARSE_H
 #define SL_CONFIG_PARSE_H
 
@@ -13,10 +11,8 @@ struct conf_parse {
 	struct conf_arena *arena;
 	struct conf_diags mistakes;
 	bool stopped; /* scan or libconfuse did: what comes behind is not known */
-	bool offline; /* nothing of this host is looked at */
-	/*
-	 * The innermost block of each kind that has begun; obj is NULL where it is not looked at.
-	 */
+	bool offline;
+	/* The innermost block of each kind; NULL: skipped. */
 	void *obj[CONF_BLOCK_CNT];
 	const char *title[CONF_BLOCK_CNT];
 	int line[CONF_BLOCK_CNT];
@@ -39,12 +35,9 @@ const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 
 /* parse.c: fills cfg and routes from the text, up to a syntax error. */
 void conf_parse_text(struct conf_parse *p, const char *text);
-/*
- * parse.c: shrinks arrays to their used length. Streams keep older configurations in memory, so
- * their size matters.
- */
+/* parse.c: shrinks arrays, because streams keep older configurations in memory. */
 void conf_parse_settle(struct conf_parse *p);
-/* check.c: checks that involve several keys; resolves the pools of routes and sorts the routes. */
+/* check.c: checks several keys together; resolves pools and sorts routes. */
 void conf_check(struct conf_parse *p);
 /* system.c: checks interfaces, CPUs, accounts and files of this host. Objects may be incomplete. */
 void conf_check_system(const struct sl_config *c, struct conf_diags *m);

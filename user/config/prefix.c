@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefixes of clients that are let in or kept out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +31,6 @@ bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p)
 	return true;
 }
 
-/* The array doubles whenever it is full: configurations with thousands of prefixes exist. */
 static bool add_prefix(struct conf_value *v, struct sl_cfg_prefixes *to, bool deny)
 {
 	struct sl_cfg_prefix p = {.deny = deny, .line = v->line}, *more;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header rules of routes: "name: value" that is set, names that are dropped. */
 #include <string.h>
 #include <strings.h>
 
@@ -9,7 +8,7 @@
 
 enum { RULES_MAX = 32, NAME_MAX_LEN = 64, VALUE_MAX = 1024 };
 
-/* Names that are of a connection or of a body's framing, or that the gateway says by itself. */
+/* Names of a connection, of framing, or of the gateway. */
 static bool is_reserved(const char *name)
 {
 	static const char *const names[] = {
@@ -72,7 +71,6 @@ static bool parse_replace(const struct conf_value *v, const char *value, struct 
 	return rule->from && rule->value;
 }
 
-/* Returns true if the braces in the value are places for what is known of a request. */
 static bool parse_places(const char *value, bool *varies)
 {
 	static const char *const places[] = {"{host}", "{path}", "{scheme}", "{client}"};

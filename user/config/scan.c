@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read from the bottom: conf_scan_run -> scan_block -> scan_statement -> stop. */
 #include "config/scan.h"
 
 #include <stdio.h>
@@ -7,8 +6,6 @@
 
 #include "config/aliases.h"
 #include "config/names.h"
-
-/* --- tokens, with what is wrong inside of one --- */
 
 /*
  * A text without a closing quote ends at the opening quote of the next text, which shifts all later
@@ -81,8 +78,6 @@ static enum conf_token next_token(struct conf_scan *s)
 	return t;
 }
 
-/* --- the end of the scan --- */
-
 /*
  * Reports the text without closing quote that explains why the scan ends here, if there is one: the
  * text ends on the line of the syntax error, or the end of the file cuts off the last text.
@@ -106,7 +101,7 @@ static bool blame_quote(struct conf_scan *s)
 	return true;
 }
 
-/* opened: the line of a { that is not closed; 0: another syntax error, which libconfuse reports. */
+/* opened: line of an unclosed {; 0: another syntax error, which libconfuse reports. */
 static void stop_scan(struct conf_scan *s, int opened)
 {
 	s->stopped = s->p->stopped = true;
@@ -115,9 +110,6 @@ static void stop_scan(struct conf_scan *s, int opened)
 			  "found { without its }; allowed: as many } as {");
 }
 
-/* --- statements --- */
-
-/* Skips to the end of what a { has opened. */
 static void skip_braces(struct conf_scan *s, int opened)
 {
 	unsigned depth = 1;
@@ -163,7 +155,6 @@ static void report_unknown(struct conf_scan *s, enum conf_block b, const char *n
 
 static void scan_block(struct conf_scan *s, enum conf_block b, int opened);
 
-/* Takes the rest of a statement: = VALUE, { ... } or TITLE { ... }. */
 static void scan_rest(struct conf_scan *s, enum conf_block child, bool *failed)
 {
 	enum conf_token t = next_token(s), value = CONF_OTHER;
@@ -184,7 +175,6 @@ static void scan_rest(struct conf_scan *s, enum conf_block child, bool *failed)
 	*failed = s->failed;
 }
 
-/* A statement whose name has been read. */
 static void scan_statement(struct conf_scan *s, enum conf_block b)
 {
 	char name[64], *start = s->lex.start;
@@ -224,8 +214,6 @@ static void scan_block(struct conf_scan *s, enum conf_block b, int opened)
 		return;
 	}
 }
-
-/* --- include, outside of all blocks --- */
 
 static bool is_include(const struct conf_lexer *l)
 {

@@ -25,17 +25,13 @@ struct sl_server_url {
 	char path[108];
 };
 
-/* False: the text is none of these. */
 bool sl_server_url_parse(const char *text, struct sl_server_url *out);
-/* NAME, NAME:PORT, an address or [IPV6]:PORT: what a Host field may say. */
+/* NAME, NAME:PORT, an address or [IPV6]:PORT. */
 bool sl_server_authority_ok(const char *text);
-/* Whether this backend is one, so that an agent of the gateway's own stands in front of it. */
+/* Returns true if one of the gateway's own agents serves this backend. */
 bool sl_server_is(const struct sl_cfg_backend *b);
 
-/*
- * Where those agents listen: a folder that is made for this gateway, named once, before there are
- * threads. In it each agent has a socket for each server.
- */
+/* Sets the folder of the agents' sockets. Called once, before there are threads. */
 void sl_server_folder_set(const char *folder);
 enum { SL_SERVER_ENDPOINT_LEN = 120 };
 #define SL_SERVER_ANY_AGENT UINT32_MAX /* a "*" for its number */

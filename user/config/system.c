@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks what a configuration needs from this host, without changing anything. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +33,7 @@ static void report_error(struct system_check *k, int line, const char *fmt, ...)
 	va_end(ap);
 }
 
-/*
- * Receive queues of an interface as sysfs has them; 0: unknown, as in a network namespace that was
- * entered without a /sys of its own.
- */
+/* Returns the number in sysfs; 0: unknown, as in a network namespace without its own /sys. */
 static unsigned count_queues(const char *ifname)
 {
 	char path[64], text[16] = "";

@@ -14,7 +14,6 @@ static void skip_bytes(struct conf_lexer *l, size_t len)
 		l->line += *l->at == '\n';
 }
 
-/* Returns the length of a comment or of blanks between two tokens; 0: a token begins. */
 static size_t gap_len(const char *at)
 {
 	const char *end;
@@ -141,7 +140,6 @@ enum conf_token conf_token_next(struct conf_lexer *l)
 	return len ? CONF_WORD : CONF_OTHER;
 }
 
-/* Appends what one element of a word stands for; returns the element's length. */
 static size_t take_element(const char *at, char quote, char **out)
 {
 	size_t variable = quote == '\'' ? 0 : conf_variable_len(at), len;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types of values that are texts with a form of their own, and lists of these. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -45,7 +44,6 @@ static bool set_header(struct conf_value *v)
 
 const struct conf_type conf_header = {set_header, NULL};
 
-/* Appends a pointer to an array of texts that grows by being copied: configurations are small. */
 static bool append_text(struct conf_arena *a, const char ***list, uint32_t *cnt, const char *s)
 {
 	const char **more = conf_arena_alloc(a, (*cnt + 1) * sizeof(*more));
@@ -148,7 +146,6 @@ static bool set_upgrades(struct conf_value *v)
 
 const struct conf_type conf_upgrades = {set_upgrades, NULL};
 
-/* Letters, digits, '-' and '_' in labels of at most 63, or an IPv6 address in brackets. */
 static bool is_host(const char *s)
 {
 	size_t label = 0, len = strlen(s);

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Types of values: text to field. Each set() writes only what it has understood as a whole. Those of
- * texts with a form of their own, as the names of hosts and headers, are in type_texts.c.
- */
 #include "config/server.h"
 #include "config/keys.h"
 
@@ -45,7 +41,6 @@ bool conf_store_text(const struct conf_value *v)
 	return true;
 }
 
-/* Text of min..max bytes without control characters. */
 static bool set_string(struct conf_value *v)
 {
 	size_t len = strlen(v->text);
@@ -117,7 +112,6 @@ static void allow_uint(const struct conf_key *k, char *buf, size_t len)
 
 const struct conf_type conf_uint = {set_uint, allow_uint};
 
-/* 0 stands for auto. */
 static bool set_uint_or_auto(struct conf_value *v)
 {
 	return strcmp(v->text, "auto") == 0 ? store_uint(v, 0) : set_uint(v);
@@ -314,7 +308,6 @@ static bool set_numeric(struct conf_value *v)
 
 const struct conf_type conf_numeric = {set_numeric, NULL};
 
-/* ADDRESS:PORT with IPv6 addresses in brackets. */
 static bool is_address_port(const char *text)
 {
 	const char *colon = strrchr(text, ':');
@@ -339,7 +332,6 @@ static bool is_address_port(const char *text)
 	return sl_addr_parse(&a, host) && a.family == (bracketed ? 6 : 4);
 }
 
-/* NAME:PORT, with a name that is no number. */
 static bool is_name_port(const char *text)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -409,7 +401,6 @@ static bool set_file(struct conf_value *v)
 
 const struct conf_type conf_file = {set_file, NULL};
 
-/* Appends to a list that grows by being copied, as append_text does. */
 static bool append_file(struct conf_value *v, struct sl_cfg_file **list, uint32_t *cnt)
 {
 	struct sl_cfg_file *more = conf_arena_alloc(v->arena, (*cnt + 1) * sizeof(*more));
