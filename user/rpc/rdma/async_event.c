@@ -567,5 +567,5 @@ bool rc_arm(struct sl_transport *t, bool want_room)
 
 void rc_disarm(struct sl_transport *t)
 {
-	(void)t; /* a late event costs one needless wake-up */
+	(void)t; /* late events are harmless */
 }

@@ -83,7 +83,7 @@ int rc_peer_watch(struct rc_peer *peer);
  */
 void rc_peer_publish(struct rc_peer *peer, struct ibv_qp *qp, const struct rc_peer_addr *k);
 
-/* Returns that peer with a reference; NULL: none. */
+/* Returns the peer at that address and path, with a reference; NULL: none. */
 struct rc_peer *rc_peer_find_by_addr(const struct sockaddr_storage *sa,
 				     const struct rdma_path_spec *path);
 /* Returns that peer with a reference; NULL: none. */

@@ -200,7 +200,7 @@ int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 	}
 	if (conn->error)
 		return conn->error;
-	/* Messages that arrived before the end count. */
+	/* Earlier messages count. */
 	if (!conn->attached || conn->gone)
 		rc_poll_rx(conn);
 	/*
@@ -222,7 +222,6 @@ int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 		}
 		rc = accept_message(conn, &a, &msgs[n]);
 		if (rc) {
-			/* Earlier messages count; later ones do not. */
 			conn->error = rc;
 			conn->gone = true;
 			continue;

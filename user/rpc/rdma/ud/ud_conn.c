@@ -312,7 +312,7 @@ static bool conn_arm(struct sl_transport *t, bool want_room)
 
 static void conn_disarm(struct sl_transport *t)
 {
-	(void)t; /* a late event costs one needless wake-up */
+	(void)t; /* late events are harmless */
 }
 
 static int conn_check(struct sl_transport *t)
