@@ -88,7 +88,7 @@ int sl_datagram_client_send(struct sl_datagram_client *c, const struct sl_datagr
 
 /*
  * Receives replies and sends retries, waiting at most wait_ms (-1: no limit) for the first
- * completion. Returns the number of completed requests, or -EINTR.
+ * completion. Returns the number of completed requests, at once if none is in flight, or -EINTR.
  */
 int sl_datagram_client_poll(struct sl_datagram_client *c, int wait_ms);
 

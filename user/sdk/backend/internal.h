@@ -316,7 +316,7 @@ void sl_be_stream_free(struct request *rq);
 
 /* batch.c. Inline. Returns the batch's size. */
 unsigned sl_be_batch_run(struct sl_backend *b);
-/* Returns the batch's size; 0 if the handler is busy. */
+/* Offers a batch to the handler's thread if it is idle. Returns its size. */
 unsigned sl_be_batch_offer(struct sl_backend *b);
 void sl_be_flush(struct sl_backend *b);
 /* Calls `fn`, if not NULL; its replies are processed later. */
