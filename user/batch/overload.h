@@ -15,7 +15,7 @@
  *                        a trial shows that refusals cause the arrivals: none is refused for the bound,
  *                        and arrivals fall below 0.9, by more than chance
  *
- * A stall fulfils the second condition only if its queue never drains.
+ * Stalls fulfil the second condition only if they are so frequent that their queues never drain.
  *
  * Trials are 1, 2, 4 and then 8 times 20 windows apart. This continues if a trial has ended the
  * overload and nothing was in time until it began again; a row of 4 is enough then. Without trials,

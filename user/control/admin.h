@@ -27,7 +27,7 @@ struct sl_admin;
 struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
 			       const struct sl_config *cfg, struct sl_window *w,
 			       struct sl_err *err);
-/* a may be NULL. */
+/* Closes all connections. a may be NULL. */
 void sl_admin_close(struct sl_admin *a);
 
 /* Readable when sl_admin_run() has work. */
@@ -35,6 +35,7 @@ int sl_admin_fd(const struct sl_admin *a);
 const char *sl_admin_path(const struct sl_admin *a);
 /* Accepts connections and answers requests, without waiting. */
 void sl_admin_run(struct sl_admin *a);
+/* Sends an event to each client of /events. */
 void sl_admin_tick(struct sl_admin *a);
 
 #endif

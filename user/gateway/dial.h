@@ -60,8 +60,9 @@ void sl_conn_mgr_switch(struct sl_conn_mgr *cm, uint32_t generation);
 /* Frees stopped dialers without a running attempt, and releases their members. */
 void sl_conn_mgr_reap(struct sl_conn_mgr *cm);
 
-/* Any thread. */
+/* Returns true if the worker uses the backend. Any thread. */
 bool sl_dialer_used(const struct sl_dialer *d, unsigned worker);
+/* Fills in the worker's transport or last error, and statistics. */
 void sl_dialer_info(struct sl_dialer *d, unsigned worker, struct sl_backend_info *out);
 
 #endif

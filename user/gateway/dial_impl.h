@@ -31,10 +31,10 @@ enum ep_kind { EP_PRIMARY, EP_BOOTSTRAP, EP_FALLBACK };
 
 struct worker_link {
 	struct sl_backend_ref *backend;
-	_Atomic bool used; /* locked to write: the worker uses the backend */
-	bool released;     /* locked: the worker was asked to release the link */
-	uint64_t link;
-	uint64_t peer;
+	_Atomic bool used;  /* locked to write: the worker uses the backend */
+	bool released;      /* locked: the worker was asked to release the link */
+	uint64_t link;      /* sl_rpc_link_number() */
+	uint64_t peer;      /* sl_rpc_transport_peer() */
 	char text[192];     /* locked */
 	enum ep_kind ep;    /* locked */
 	enum ep_kind to_ep; /* locked: equal to ep if no switch */
@@ -81,7 +81,7 @@ struct sl_dialer {
 	bool logged_down;
 	bool unready;                 /* locked: connected, but no link accepts requests */
 	bool tried;                   /* locked: an attempt has ended */
-	bool needs_scan;              /* due time changes without a link */
+	bool needs_scan;              /* due time may change without a change of a link */
 	uint32_t heap_pos;            /* index in mgr->timers plus 1; 0: not in the heap */
 	struct link_snapshot *seen;   /* [mgr->worker_cnt], behind these: */
 	struct worker_link workers[]; /* [mgr->worker_cnt] */
@@ -119,6 +119,7 @@ struct sl_conn_mgr {
 /* Connects to endpoint. goes_on: as a new transport of the existing link. NULL: err. */
 struct sl_transport *sl_dial(struct sl_dialer *d, const struct sl_worker *w, const char *endpoint,
 			     bool goes_on, struct sl_err *err);
+/* Asks the peer whether it knows the connection. */
 enum sl_rpc_probe_result sl_dial_probe(struct sl_dialer *d, const struct sl_worker *w,
 				       unsigned timeout_ms);
 /* Sends a message to the worker. The worker owns t if 0 is returned, else -errno. */
@@ -130,19 +131,20 @@ int sl_dial_send(struct sl_dialer *d, struct sl_worker *w, enum sl_worker_verb v
 int sl_dial_timer_reserve(struct sl_conn_mgr *cm, uint32_t cnt);
 /* Sets the due time. The dialer must be neither busy nor stopped. */
 void sl_dial_timer_set(struct sl_dialer *d);
-/* Reads changes by workers first. */
+/* Reads changes by workers, then sets the due time. */
 void sl_dial_timer_update(struct sl_dialer *d, uint64_t now_ns);
 void sl_dial_timer_cancel(struct sl_dialer *d);
 /* Removes and returns the longest due dialer, or NULL. */
 struct sl_dialer *sl_dial_timer_pop(struct sl_conn_mgr *cm, uint64_t now_ns);
-/* UINT64_MAX: none. */
+/* Returns the earliest due time, or UINT64_MAX. */
 uint64_t sl_dial_timer_next_ns(const struct sl_conn_mgr *cm);
+/* Updates dialers whose links were changed by workers. */
 void sl_dial_timer_scan(struct sl_conn_mgr *cm, uint64_t now_ns);
 /* Returns when a link needs a switch or a probe, or UINT64_MAX. */
 uint64_t sl_dial_timer_link_ns(const struct sl_dialer *d, unsigned worker);
 
 /* hash_ring.c */
-/* Dialers must still exist. */
+/* Frees all rings. Dialers must still exist. */
 void sl_hash_rings_end(struct sl_conn_mgr *cm);
 /* Puts the rings of the generation in force. Under the lock. */
 void sl_hash_rings_switch(struct sl_conn_mgr *cm, uint32_t generation);
@@ -150,7 +152,6 @@ void sl_hash_rings_switch(struct sl_conn_mgr *cm, uint32_t generation);
 void sl_hash_rings_update(struct sl_conn_mgr *cm, uint64_t now_ns);
 
 /* endpoint_switch.c */
-/* Returns the endpoint as configured. */
 const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep);
 /*
  * Called when a link begins, by endpoint ep. broke: the former link broke on the primary endpoint,
@@ -171,7 +172,7 @@ void sl_promotion_update(struct sl_conn_mgr *cm, uint64_t now_ns);
 void sl_liveness_note(struct sl_dialer *d);
 /* Returns when to probe the link, or UINT64_MAX if its peer is not silent. */
 uint64_t sl_liveness_due_ns(const struct sl_dialer *d, unsigned worker);
-/* By the thread that runs d. */
+/* Probes once, by the thread that runs d. */
 void sl_liveness_probe(struct sl_dialer *d, struct sl_worker *w);
 
 #endif
