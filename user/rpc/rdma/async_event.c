@@ -414,7 +414,7 @@ static void remove_device(struct ibv_context *device)
 {
 	fail_conns(device, NULL);
 	pthread_mutex_lock(&lock);
-	/* A device that comes back has another context. */
+	/* It comes back with another context. */
 	(void)epoll_ctl(async.epoll_fd, EPOLL_CTL_DEL, device->async_fd, NULL);
 	for (unsigned i = 0; i < async.cnt; i++) {
 		if (async.devices[i] == device)

@@ -48,7 +48,7 @@ static void handle_completion(struct rc_conn *conn, const struct ibv_wc *wc)
 	if ((int32_t)(conn->zcopy_upto - upto) < 0)
 		conn->zcopy_upto = upto;
 	conn->reaped = upto;
-	/* The peer's acknowledgement may have been faster. */
+	/* The peer's acknowledgement may precede. */
 	if (upto - c->done <= c->sent - c->done)
 		rc_complete_tx(conn, upto);
 }

@@ -391,7 +391,7 @@ static struct sl_transport *ud_accept(struct sl_rpc_listener *base, uint64_t now
 		retry_sidr(l, now_ns);
 	if (!l->iface)
 		return NULL;
-	/* Watching a port may start a thread. */
+	/* This may start a thread. */
 	if (now_ns >= l->port_watch_ns)
 		l->port_watch_ns = ud_iface_watch_port(l->iface) == 0
 					   ? UINT64_MAX

@@ -83,7 +83,7 @@ static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 	enum sl_credit_kind kind = sl_message_kind(header);
 	uint32_t left = h.fragment_len;
 
-	(void)cookie; /* copied already */
+	(void)cookie; /* copied */
 	if (c->error || !c->iface)
 		return c->error ? c->error : -ENOTCONN;
 	if (t->port_down || !sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
