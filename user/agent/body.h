@@ -61,6 +61,7 @@ bool agent_body_end(struct agent_call *call);
 unsigned agent_body_peek(const struct agent_call *call, struct iovec *to, unsigned max);
 /* Marks `len` bytes as sent. */
 void agent_body_skip(struct agent_call *call, size_t len);
+/* Frees all pieces. */
 void agent_body_drop(struct agent_call *call);
 
 #endif

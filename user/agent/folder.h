@@ -24,6 +24,7 @@ int sl_agent_folder_make(struct sl_agent_folder *f, struct sl_err *err);
 void sl_agent_folder_restore(struct sl_agent_folder *f);
 /* Waits up to 2 s for agents that end. */
 void sl_agent_folder_remove(struct sl_agent_folder *f);
+/* Removes folders of dead gateways. */
 void sl_agent_folder_sweep(void);
 
 /* Files that can be replaced under running agents. */

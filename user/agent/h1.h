@@ -57,6 +57,7 @@ struct agent_h1_conn {
 bool agent_h1_format(struct agent_h1_conn *h, const struct agent_request *rq);
 /* Sends as much as the socket takes. */
 void agent_h1_send(struct agent_h1_conn *h);
+/* Sets the epoll events of the connection. */
 void agent_h1_wait(struct agent_h1_conn *h);
 
 #endif

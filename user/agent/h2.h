@@ -75,11 +75,13 @@ void agent_h2_callbacks(nghttp2_session_callbacks *cb);
 void agent_h2_settle(struct agent_h2_stream *s);
 /* Ends streams whose clients have not read for longest, while memory is short. */
 void agent_h2_relieve(struct agent *a);
+/* Frees the received body. */
 void agent_h2_rx_free(struct agent_h2_stream *s);
 /* No field may point into the text any more. */
 void agent_h2_text_free(struct agent_h2_stream *s);
 /* Returns the body bytes that are not consumed. */
 struct sl_span agent_h2_rx(const struct agent_h2_stream *s);
+/* Consumes n bytes. */
 void agent_h2_consume(struct agent_h2_stream *s, size_t n);
 /* Passes on a part. Returns false if it stays or the stream was freed. */
 bool agent_h2_reply(struct agent_h2_stream *s, struct sl_reply_args *a);

@@ -184,6 +184,7 @@ bool agent_close_idle(struct agent *a);
 
 /* Returns the highest descriptor that a new connection may have. */
 int agent_fds_of(const struct agent_server *server);
+/* Returns what the clients of the server share now. */
 struct agent_shares agent_server_shares(const struct agent_server *s);
 
 /* conn.c */
@@ -195,6 +196,7 @@ void agent_conn_wait_for(struct agent_conn *c, uint32_t events);
 /* Updates the list of connections with room. Called by the protocol. */
 void agent_conn_room(struct agent_conn *c);
 void agent_conn_late(struct agent_conn *c);
+/* Schedules output for the end of the turn. */
 void agent_conn_write_soon(struct agent_conn *c);
 /* Called at the end of a turn. */
 void agent_conns_write(struct agent *a);
@@ -246,7 +248,9 @@ void agent_call_fail(struct agent_call *call, enum sl_rpc_status status);
  */
 void agent_call_lost(struct agent_call *call, const char *why);
 void agent_call_late(struct agent_call *call);
+/* Queues calls whose rest has ended. */
 void agent_calls_rested(struct agent_server *s);
+/* Assigns the call to a connection. */
 void agent_call_assign(struct agent_call *call, struct agent_conn *c);
 /* A reply begins; its latency goes to the concurrency limit. */
 void agent_call_answered(struct agent_call *call);

@@ -27,6 +27,7 @@ struct agent_list_line {
 size_t agent_list_write(char *to, size_t cap, const struct sl_config *cfg);
 /* Parses a list for agent `number`. Lines point into the text, which is changed. */
 uint32_t agent_list_parse(char *text, uint32_t number, struct agent_list_line *out, uint32_t max);
+/* Returns true if a server has a host name. */
 bool agent_list_has_names(const char *text, size_t len);
 
 #endif

@@ -63,6 +63,7 @@ void agent_queue_add(struct agent_queue *q, struct agent_call *call);
 void agent_queue_again(struct agent_queue *q, struct agent_call *call);
 /* Returns the call that may start now, or NULL. It stays queued. */
 struct agent_call *agent_queue_next(const struct agent_queue *q, const struct agent_shares *s);
+/* Returns any queued call, or NULL. */
 struct agent_call *agent_queue_any(const struct agent_queue *q);
 /* Removes the call that agent_queue_next() returned. */
 void agent_queue_take(struct agent_queue *q, struct agent_call *call);

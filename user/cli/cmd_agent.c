@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The agent on a host of its own: a server there as a backend of gateways elsewhere. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* status, set, drain: one request to the admin endpoint each. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* top and trace: differences between two reads of /stats. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

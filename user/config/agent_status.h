@@ -43,6 +43,7 @@ void sl_agent_status_server_set(struct sl_agent_status_server *s,
 void sl_agent_status_server_set_why(struct sl_agent_status_server *s, const char *why);
 void sl_agent_status_server_remove(struct sl_agent_status_server *s);
 
+/* Returns false if there is no such agent. */
 bool sl_agent_status_get(uint32_t agent, struct sl_agent_info *out);
 bool sl_agent_status_server_get(uint32_t agent, uint32_t line, struct sl_server_info *out);
 

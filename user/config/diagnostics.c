@@ -16,6 +16,7 @@ void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *f
 	if (conf_diags_full(m))
 		return;
 	vsnprintf(text, sizeof(text), fmt, ap);
+	/* One line, whatever the file contained. */
 	for (char *c = text; *c; c++) {
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';

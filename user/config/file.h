@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a configuration file, if it belongs to an administrator of this host. */
 #ifndef SL_CONFIG_FILE_H
 #define SL_CONFIG_FILE_H
 

@@ -19,6 +19,7 @@
  * or a value has no equivalent. `name` is the file's name in that line.
  */
 int sl_config_fix(const char *text, const char *name, struct sl_strbuf *out, struct sl_err *err);
+/* Reads a file and does the same. */
 int sl_config_fix_file(const char *file, struct sl_strbuf *out, struct sl_err *err);
 
 #endif

@@ -114,6 +114,7 @@ static void include_file(struct include_merge *m, const struct include_source *p
 
 static _Thread_local int glob_error;
 
+/* A missing folder has no file that matches. */
 static int on_glob_error(const char *path, int error)
 {
 	(void)path;

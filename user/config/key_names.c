@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Words of keys of the type conf_enum. */
 #include "config/keys.h"
 #include "sluice/rpc_wire.h"
 

@@ -32,6 +32,7 @@ enum conf_block {
 
 struct conf_key;
 
+/* Target of a value while the file is read. */
 struct conf_value {
 	struct conf_arena *arena;
 	void *obj;
@@ -80,6 +81,7 @@ enum {
 extern const struct conf_key conf_keys[];
 extern const size_t conf_key_cnt;
 
+/* Returns the index in conf_keys, or -1. */
 int conf_key_find(enum conf_block block, const char *name);
 /* "listener"; with the block it lies in: "pool.batch". */
 const char *conf_block_name(enum conf_block block);
@@ -100,6 +102,7 @@ static inline bool conf_in_range(const struct conf_key *k, uint64_t n)
 	return n >= k->min && n <= k->max;
 }
 
+/* Copies the value's text into its field. */
 bool conf_store_text(const struct conf_value *v);
 
 extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, conf_port, conf_pow2,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Suggests the key or block that an unknown name may mean. */
 #ifndef SL_CONFIG_NAMES_H
 #define SL_CONFIG_NAMES_H
 

@@ -25,6 +25,7 @@ struct sl_server_url {
 	char path[108];
 };
 
+/* Returns false if the text is none of these. */
 bool sl_server_url_parse(const char *text, struct sl_server_url *out);
 /* NAME, NAME:PORT, an address or [IPV6]:PORT. */
 bool sl_server_authority_ok(const char *text);
