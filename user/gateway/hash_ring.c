@@ -17,7 +17,7 @@
 #include "gateway/dial_impl.h"
 
 struct sl_hash_ring {
-	struct sl_list node; /* in sl_conn_mgr.rings */
+	struct sl_list node;
 	char *pool_name;
 	uint32_t generation, cnt;
 	bool in_force;
@@ -234,7 +234,6 @@ static bool is_up(const struct sl_dialer *d, unsigned worker)
 	       !d->workers[worker].released;
 }
 
-/* Connected, ready or not. */
 static bool has_link(const struct sl_dialer *d, unsigned worker)
 {
 	return (is_up(d, worker) ||

@@ -33,7 +33,7 @@ struct tls_thread {
 	int wake_fd;
 	_Atomic bool asleep;
 	struct sl_list todo[RANK_CNT];
-	unsigned served; /* since the last one of rank NEW */
+	unsigned served;
 	struct sl_fair_share share;
 	bool may_idle, idle; /* may use SCHED_IDLE; uses it now */
 	struct sl_ring *in[SL_MAX_WORKERS], *out[SL_MAX_WORKERS];
