@@ -280,7 +280,7 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {
 		struct sl_list *at, *next;
 
-		if (lane == SL_POLICY_DIRECT) /* may wait for a backend to come back */
+		if (lane == SL_POLICY_DIRECT)
 			continue;
 		sl_list_for_each_safe (at, next, &b->queue.lanes[lane].ages) {
 			struct sl_batch_item *item = sl_container_of(at, struct sl_batch_item, age);
@@ -302,7 +302,6 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 		return;
 	if (!SL_ENSURE(be->batches && be->requests >= cnt))
 		return;
-	/* Batches of one time and size differ in their lane only. */
 	while (which + 1 < be->batches &&
 	       (be->sent[which].sent_ns != sent_ns || be->sent[which].cnt != cnt))
 		which++;

@@ -10,13 +10,13 @@
 #include "base/clock.h"
 #include "sluice/rpc_wire.h"
 
-#define ARRIVALS_BOUNDS 0.3 /* averaging time, in latency bounds */
+#define ARRIVALS_BOUNDS 0.3 /* in latency bounds */
 #define PERIODS         8
 #define OTHERS_GAIN     0.1
 #define RTT_GAIN        0.2
 #define SHED_ALL        65536.0
-#define SHED_MOST       0.95  /* some connections pass, to notice the end of the load */
-#define SHED_RISE_NS    0.5e9 /* from none to all */
+#define SHED_MOST       0.95 /* some connections pass, to notice the end of the load */
+#define SHED_RISE_NS    0.5e9
 #define SHED_FALL_NS    0.25e9
 #define SHED_SUFFERED   0.02
 
@@ -192,7 +192,6 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 		sl_policies[policy]->done(c, be, cnt, (double)service_ns, full);
 	if (be->fit.samples <= LEARNING) {
 		sl_fit_refresh(&be->fit);
-		/* Plans at once after the first samples. */
 		if (c->room <= SL_BATCH_FEW) {
 			struct sl_controller_summary now = {0};
 

@@ -36,7 +36,6 @@ double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now
 
 	if (!be->batches)
 		return arrival;
-	/* A late batch is likely to become even later. */
 	end = be->end_ns;
 	if (end < (double)now_ns)
 		end = (double)now_ns + ((double)now_ns - end);

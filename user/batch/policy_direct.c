@@ -27,7 +27,7 @@ unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item
 
 		if (be->stalled_ns > now_ns)
 			continue;
-		second = i; /* a backend that failed it is better than none */
+		second = i;
 		if (sl_batch_excludes(item, i) || be->direct_requests > least)
 			continue;
 		ties = be->direct_requests < least ? 1 : ties + 1;

@@ -122,7 +122,6 @@ static void set_cnt(struct sl_batch_queue *q, struct sl_queue_share *s, uint32_t
 		sl_list_add_tail(&q->by_cnt[cnt], &s->by_cnt);
 	if (cnt > q->heaviest)
 		q->heaviest = cnt;
-	/* Counts change by one. */
 	else if (q->heaviest && sl_list_empty(&q->by_cnt[q->heaviest]))
 		q->heaviest--;
 }

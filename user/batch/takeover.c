@@ -16,7 +16,6 @@ static void move_controller(struct sl_controller *to, const struct sl_controller
 		uint32_t most = own.max_size < old->max_size ? own.max_size : old->max_size;
 
 		*be = from->backends[i];
-		/* The new one may have less room. */
 		be->fit.max_size = own.max_size;
 		be->fit.sizes = own.sizes;
 		be->fit.curve = own.curve;
