@@ -199,7 +199,7 @@ void sl_access_log_reopen(struct sl_access_log *l)
 	l->homeless = false;
 	close(l->fd);
 	l->fd = fd;
-	(void)fstat(fd, &l->st); /* cannot fail for an open file */
+	(void)fstat(fd, &l->st); /* cannot fail */
 }
 
 void sl_access_log_tick(struct sl_access_log *l, const struct sl_cfg_access_log *cfg)

@@ -18,7 +18,7 @@ enum { ACCEPTS = 64, EVENTS = 64, WATCHED = -1, FIRST_SLOT = ADMIN_ACCEPT_LISTEN
 struct accept_slot {
 	int fd; /* -1: free */
 	bool local;
-	uint64_t peer_id; /* one number per address or account */
+	uint64_t peer_id;
 	uint64_t since_ns;
 };
 

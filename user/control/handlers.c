@@ -103,7 +103,6 @@ static enum MHD_Result get_metrics(struct admin_request *r)
 		sl_strbuf_fini(&b);
 		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 	}
-	/* MHD frees the buffer. */
 	return queue_reply(r->conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", b.ptr,
 			   b.len, MHD_RESPMEM_MUST_FREE);
 }

@@ -467,7 +467,6 @@ void sl_metrics_heads(struct sl_strbuf *out)
 	const struct sl_gateway_info info = {.cfg = &nothing};
 	struct sl_strbuf all;
 
-	/* Without workers and pools only the heads are printed. */
 	sl_strbuf_grow(&all, 1 << 20);
 	render_all(NULL, &info, &all);
 	for (const char *line = sl_strbuf_cstr(&all), *end; (end = strchr(line, '\n'));
