@@ -32,7 +32,7 @@ struct agent_client {
 	struct sl_list link;
 	uint32_t key; /* hash of the address */
 	uint32_t calls;
-	uint32_t held;
+	uint32_t held;        /* places in use */
 	uint32_t streams_cnt; /* streams on connections, without a place */
 	struct agent_line {
 		struct sl_list turn;
@@ -41,7 +41,7 @@ struct agent_client {
 };
 
 struct agent_queue {
-	struct sl_list turns[SL_CLASS_CNT];
+	struct sl_list turns[SL_CLASS_CNT]; /* clients with waiting calls */
 	struct sl_list buckets[AGENT_QUEUE_BUCKETS];
 	struct sl_mempool *clients;
 	struct agent_client *heaviest; /* had the most places when it took one */

@@ -144,7 +144,9 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 	}
 	if (o->user) {
 		sl_rpc_preload();
+		/* Otherwise glibc asks no name server if it cannot read a new resolv.conf. */
 		setenv("RES_OPTIONS", "no-reload", 0);
+		/* The rings of shm count as files. */
 		if (sl_sandbox_enter(
 			    &(struct sl_sandbox_options){.user = o->user,
 							 .places = sl_sandbox_resolver,
