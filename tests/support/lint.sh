@@ -102,7 +102,7 @@ types() {
 
 # Commits before this one were made without the rule.
 prose() {
-	tests/support/test_prose.py --quiet && tests/support/prose.py --limits ceilings --commits 748b6ee
+	tests/support/test_prose.py --quiet && tests/support/prose.py --commits 748b6ee
 }
 
 if [ ${#units[@]} -eq 0 ]; then

@@ -93,7 +93,7 @@ sleep 20
 check "an interface that is not there yet is named" logged 'found no interface "lan0"'
 check "the start is tried again, and again" eval 'property ActiveState; [ "$(property ActiveState)" != failed ] && [ "$(logged -c "found no interface")" -ge 3 ]'
 interface_up
-check "20 s later it is there, and the service starts" within 30 systemctl is-active --quiet sluice
+check "20 s later it is there, and the service starts" within 120 systemctl is-active --quiet sluice
 check "the first request is answered" within 20 works
 check "README: run it as a service" run_readme 2
 check "README: look at it" run_readme 3
@@ -167,8 +167,9 @@ sleep 1
 touch "$D/enough"
 wait $load
 echo "     requests beside the restart: stretches of failures, then counts: $(cat "$D/load")"
-# A client sees the time without listener: connections refused or reset, and none that hangs or gets an error.
-check "requests failed in one stretch at most, and only for want of a listener" eval 'cat "$D/load"; grep -qE "^[01] .*[0-9]+x200" "$D/load" && ! grep -qE "TimeoutError|timeout|x50[0-9]|without" "$D/load"'
+# A client sees the time without listener: connections refused or reset, and none that hangs or gets an error. The drain
+# closes the connection whose request is still on its way when it begins: at most one, as the client has one at a time.
+check "requests failed in one stretch at most, and only for want of a listener" eval 'cat "$D/load"; grep -qE "^[01] .*[0-9]+x200" "$D/load" && ! grep -qE "TimeoutError|timeout|x50[0-9]|([2-9]|[0-9][0-9])xclosed-without" "$D/load"'
 before=$(main_pid)
 kill -SEGV "$(gateway_pid)"
 check "a gateway that crashes is started again by its supervisor" within 20 answers /upper UPPER
