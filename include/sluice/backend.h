@@ -343,6 +343,7 @@ typedef void sl_reply_done_fn(void *arg);
 int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
 		 sl_reply_done_fn *done, void *arg);
 
+/* Ends the request with a status and no body. Returns 0 or -ECANCELED. */
 int sl_reply_error(struct sl_request_view *rq, enum sl_rpc_status status);
 
 struct sl_backend_stats {

@@ -22,6 +22,7 @@ struct agent_concurrency_limit {
 	uint32_t most;            /* concurrency */
 };
 
+/* Sets a fixed limit, or begins to learn it (0). */
 void agent_concurrency_limit_init(struct agent_concurrency_limit *l, uint32_t fixed);
 /* Adds the latency of one request and the number of requests in flight. */
 void agent_concurrency_limit_sample(struct agent_concurrency_limit *l, uint64_t ns,

@@ -54,6 +54,7 @@ struct agent_shares {
 	uint32_t streams;      /* per address */
 };
 
+/* Makes an empty queue; entries of clients come from the caller's pool. */
 void agent_queue_init(struct agent_queue *q, struct sl_mempool *clients);
 /* Registers a call with its client until agent_queue_leave(). False: no memory. */
 bool agent_queue_enter(struct agent_queue *q, struct agent_call *call, uint32_t key);

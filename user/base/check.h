@@ -19,6 +19,7 @@
 #define SL_CHECK(cond) ((void)sizeof(!(cond)))
 #endif
 
+/* Logs the failed condition and aborts. */
 _Noreturn void sl_check_failed(const char *cond, const char *file, int line);
 
 #define SL_ENSURE(cond)                                                                            \

@@ -55,6 +55,7 @@ static inline void sl_hist_add(uint64_t *b, uint64_t v)
 	b[sl_hist_bucket(v)]++;
 }
 
+/* Returns the number of values in all buckets. */
 uint64_t sl_hist_count(const uint64_t *b);
 
 /* Adds src to dst. */

@@ -35,6 +35,7 @@ int sl_log_level_parse(const char *name, enum sl_log_level *level);
  */
 void sl_log_open(void);
 
+/* Returns how many lines were lost, in all processes. */
 uint64_t sl_log_lost(void);
 
 /* Logs the lines lost since the last report, as each log line does. */

@@ -12,9 +12,11 @@
 
 #include "base/bytes.h"
 
+/* Parse a whole text as a decimal or hexadecimal number. */
 int sl_parse_u64(struct sl_span s, uint64_t *v);
 int sl_parse_hex_u64(struct sl_span s, uint64_t *v);
 
+/* Parses a decimal number; -ERANGE above max. */
 int sl_parse_u64_max(struct sl_span s, uint64_t max, uint64_t *v);
 
 /* Returns -1 if it is none; either case. */

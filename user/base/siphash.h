@@ -15,8 +15,10 @@ struct sl_sipkey {
 	uint64_t k1;
 };
 
+/* Makes a key of 16 random bytes. */
 struct sl_sipkey sl_sipkey_from(const uint8_t bytes[16]);
 
+/* Returns the SipHash-2-4 of the bytes. */
 uint64_t sl_siphash24(const struct sl_sipkey *key, const void *ptr, size_t len);
 
 struct sl_sipstate {

@@ -25,6 +25,7 @@ struct sl_strbuf {
 /* The buffer (cap > 0) stays the caller's. */
 void sl_strbuf_fixed(struct sl_strbuf *b, char *buf, size_t cap);
 
+/* Begins an empty text that allocates up to `limit` bytes. */
 void sl_strbuf_grow(struct sl_strbuf *b, size_t limit);
 
 /* Frees allocated memory. */
@@ -33,6 +34,7 @@ void sl_strbuf_fini(struct sl_strbuf *b);
 /* Keeps the memory. */
 void sl_strbuf_reset(struct sl_strbuf *b);
 
+/* Append to the text; a failure sets err. */
 void sl_strbuf_add(struct sl_strbuf *b, const void *ptr, size_t len);
 void sl_strbuf_str(struct sl_strbuf *b, const char *s);
 void sl_strbuf_char(struct sl_strbuf *b, char c);

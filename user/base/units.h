@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 
+/* Parse a number with a unit. Return 0, -EINVAL or -ERANGE. */
 int sl_parse_duration(struct sl_span s, uint64_t *ns);
 int sl_parse_size(struct sl_span s, uint64_t *bytes);
 

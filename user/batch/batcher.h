@@ -93,6 +93,7 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 #define SL_BATCH_PATIENCE_NS UINT64_C(2000000000)
 /* Requests no longer wait if the pool had no backend for this time. */
 #define SL_BATCH_OUTAGE_NS UINT64_C(10000000000)
+/* Returns true after SL_BATCH_OUTAGE_NS without a backend. */
 bool sl_batcher_is_out(struct sl_batcher *b, uint64_t now_ns);
 void sl_batcher_remove(struct sl_batcher *b, struct sl_batch_item *item);
 static inline bool sl_batcher_queued(const struct sl_batch_item *item)
@@ -138,6 +139,7 @@ unsigned sl_batcher_pump(struct sl_batcher *b, uint64_t now_ns);
 /* Returns when to call pump at the latest; UINT64_MAX: after the next event. */
 uint64_t sl_batcher_next_ns(const struct sl_batcher *b);
 
+/* Returns the number of queued requests. */
 uint32_t sl_batcher_queue_len(const struct sl_batcher *b);
 void sl_batcher_outstanding(const struct sl_batcher *b, unsigned backend, uint32_t *batches,
 			    uint32_t *requests);

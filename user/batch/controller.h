@@ -107,6 +107,7 @@ static inline uint32_t sl_controller_within(const struct sl_controller_backend *
 	return n > others ? n - others : 0;
 }
 
+/* Allocates the state of `room` backends. Returns 0 or -ENOMEM. */
 int sl_controller_init(struct sl_controller *c, const struct sl_cfg_pool *pool, uint32_t room,
 		       struct sl_svc_live *live, const struct sl_svc_ctl *ctl);
 void sl_controller_fini(struct sl_controller *c);

@@ -37,6 +37,7 @@ struct sl_fit {
 	float *curve;              /* [max_size + 1] time(b) at the last refresh */
 };
 
+/* Allocates an empty fit of sizes up to max_size. Returns 0 or -ENOMEM. */
 int sl_fit_init(struct sl_fit *f, uint32_t max_size);
 void sl_fit_fini(struct sl_fit *f);
 void sl_fit_reset(struct sl_fit *f);

@@ -56,6 +56,7 @@ struct sl_overload {
 	double served_rate; /* found by `no drain`; 0: the rate is right */
 };
 
+/* Adds the current counts, and begins or ends an overload or a trial. */
 void sl_overload_tick(struct sl_overload *o, const struct sl_overload_input *in, uint64_t now_ns);
 
 #endif

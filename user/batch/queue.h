@@ -46,6 +46,7 @@ struct sl_batch_queue {
 	uint32_t active;
 };
 
+/* Allocates an empty queue of `cap` items. Returns 0 or -ENOMEM. */
 int sl_queue_init(struct sl_batch_queue *q, uint32_t cap, uint32_t salt);
 void sl_queue_fini(struct sl_batch_queue *q);
 
@@ -67,6 +68,7 @@ static inline struct sl_batch_item *sl_lane_oldest(const struct sl_lane *l)
 	return sl_list_first(&l->ages, struct sl_batch_item, age);
 }
 
+/* Returns how many requests the item's client has in the queue. */
 uint32_t sl_queue_share_cnt(const struct sl_batch_queue *q, const struct sl_batch_item *item);
 /* Returns the newest request of the client with the most; NULL: empty. */
 struct sl_batch_item *sl_queue_heaviest(const struct sl_batch_queue *q);

@@ -23,6 +23,7 @@ struct sl_roster {
 	uint32_t room;
 };
 
+/* Allocates a roster of `room` backends, all down. Returns 0 or -ENOMEM. */
 int sl_roster_init(struct sl_roster *r, uint32_t room);
 void sl_roster_fini(struct sl_roster *r);
 void sl_roster_add(struct sl_roster *r, unsigned backend, unsigned batches);

@@ -31,6 +31,7 @@ struct cli_command {
 extern const struct cli_command cli_commands[];
 extern const size_t cli_command_cnt;
 
+/* Run one subcommand; return the exit status. */
 int cli_run(int argc, char **argv);
 int cli_check(int argc, char **argv);
 int cli_demo(int argc, char **argv);

@@ -10,6 +10,7 @@
 
 struct conf_arena;
 
+/* Returns an empty arena; NULL: no memory. */
 struct conf_arena *conf_arena_create(void);
 void conf_arena_free(struct conf_arena *a);
 /* Zeroed; NULL when there is no memory. */

@@ -34,6 +34,7 @@ struct conf_diags {
 	uint32_t cnt;
 };
 
+/* Adds a mistake as one line, unless the list is full. */
 void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *fmt, va_list ap)
 	__attribute__((format(printf, 4, 0)));
 static inline bool conf_diags_full(const struct conf_diags *m)

@@ -41,6 +41,7 @@ struct conf_scan {
 	} span;
 };
 
+/* Prepares a scan of the caller's text, which the scan changes. */
 void conf_scan_begin(struct conf_scan *s, struct conf_parse *p, char *text, int shift);
 bool conf_scan_run(struct conf_scan *s);
 

@@ -22,6 +22,7 @@ struct conf_lexer {
 	bool unclosed; /* the token is a quoted text that the text's end has cut off */
 };
 
+/* Moves to the next token and returns its kind. */
 enum conf_token conf_token_next(struct conf_lexer *l);
 
 /* Overwrites a piece of the text with blanks; its lines stay. */

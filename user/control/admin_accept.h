@@ -31,6 +31,7 @@ struct admin_acceptor;
  */
 typedef void admin_enter_fn(void *arg, int fd, bool local, const char *head, size_t len);
 
+/* Creates an acceptor without sockets; NULL: no memory or descriptor. */
 struct admin_acceptor *admin_acceptor_open(admin_enter_fn *enter, void *arg);
 /* Takes over a listening socket. Returns 0, or -errno and has closed fd. */
 int admin_acceptor_listen(struct admin_acceptor *d, int fd, bool local);

@@ -27,6 +27,7 @@ struct admin_conns {
 	unsigned cnt, listener_cnt;
 };
 
+/* Makes an empty list. */
 void admin_conns_init(struct admin_conns *g);
 /* An MHD_NotifyConnectionCallback; its first argument is the list. */
 void admin_conns_notify(void *conns, struct MHD_Connection *conn, void **context,

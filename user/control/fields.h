@@ -34,6 +34,7 @@ extern const struct stat_table worker_fields, tcp_fields, udp_fields, h2_fields,
 	core_fields, port_fields, backend_fields, dial_fields, live_fields, subset_fields,
 	agent_fields, server_fields;
 
+/* Reads the field, of 4 or 8 bytes, from obj. */
 uint64_t field_value(const struct stat_field *f, const void *obj);
 
 struct stat_name {
@@ -43,6 +44,7 @@ extern const struct stat_name verdict_names[], drop_names[], outcome_names[], er
 	protocol_names[], stage_names[], address_limit_names[], rank_names[], evicted_names[],
 	tls_end_names[];
 
+/* Returns the name of a channel state, else "unknown". */
 const char *rpc_state_name(unsigned state);
 
 #endif

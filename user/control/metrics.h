@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 #include "gateway/gateway.h"
 
+/* Appends all metrics. */
 void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *out);
 /* Appends "# HELP name text" and "# TYPE name kind" of every metric. */
 void sl_metrics_heads(struct sl_strbuf *out);

@@ -20,6 +20,7 @@ struct sl_window {
 	uint64_t next_ns;
 };
 
+/* Allocates empty histograms for service_max services. Returns 0 or -ENOMEM. */
 int sl_window_init(struct sl_window *w, uint32_t service_max);
 void sl_window_fini(struct sl_window *w);
 /* Stores the histograms, if 2 s have passed. */

@@ -93,6 +93,7 @@ static inline bool sl_addr_quota_admits_request(struct sl_addr_quotas *t, struct
 	return !t->limits[SL_QUOTA_REQUESTS] || sl_addr_quota_take_request(t, a, now_ns);
 }
 
+/* Moves the quota to the class of its usage, cnt. */
 void sl_addr_quota_reclassify(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 			      enum sl_quota_resource rank, uint32_t cnt);
 /* Sets usage and rank. */

@@ -81,6 +81,7 @@ struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which)
 int sl_events_init(struct sl_core *c);
 void sl_events_fini(struct sl_core *c);
 
+/* Notes the request for the access log; counts a drop without memory. */
 void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq);
 /* Records a request that got no exchange. */
 void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struct sl_request *rq,

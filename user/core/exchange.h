@@ -415,6 +415,7 @@ bool sl_stream_is_full(const struct sl_exchange *x);
 bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk);
 /* Sends parts within the backend's credit, and the end. */
 void sl_stream_pump(struct sl_exchange *x);
+/* Counts a piece of the reply, and measures when a part begins. */
 void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r);
 /* Decides on an upgrade: 101 starts it, any other status ends the request. */
 void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r);

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include "base/bytes.h"
 
+/* Returns true if the path has one interpretation. */
 bool sl_path_is_plain(struct sl_span path);
 
 /*

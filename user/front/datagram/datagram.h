@@ -82,6 +82,7 @@ int sl_datagram_cache_init(struct sl_datagram_cache *c, uint32_t slots, uint32_t
 			   uint64_t ttl_ns, const uint8_t key[16]);
 void sl_datagram_cache_fini(struct sl_datagram_cache *c);
 
+/* Looks up a request; a new one takes a slot. */
 enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 				       const struct sl_datagram_source *src, uint64_t id,
 				       size_t reply_max, uint64_t now_ns, uint32_t *slot,
@@ -119,6 +120,7 @@ void sl_datagram_input(void *state, const struct sl_front_env *env,
 		       const struct sl_datagram_source *src, const void *way, size_t way_len,
 		       struct sl_chunk *chunk);
 
+/* Returns the status that the client gets for an outcome. */
 enum sl_datagram_status sl_datagram_status_of(enum sl_outcome why);
 
 #endif

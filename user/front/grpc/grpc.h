@@ -86,6 +86,7 @@ size_t sl_base64_decode(uint8_t *to, struct sl_span text);
 /* Without padding; `to` needs (len * 4 + 2) / 3 bytes. Returns the length. */
 size_t sl_base64_encode(char *to, struct sl_span bytes);
 
+/* Returns true if the name ends in "-bin". */
 bool sl_grpc_is_binary(struct sl_span name);
 /* Returns true for protocol fields that are not metadata. Compression fields pass. */
 bool sl_grpc_is_reserved(struct sl_span name);

@@ -177,6 +177,7 @@ struct h2_stream {
 	char text[64];
 };
 
+/* Adds a stream. NULL: no memory, or the address has too many. */
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id);
 /* Writes nghttp2's output, as far as the core takes it. */
 void sl_h2_flush(struct h2_conn *c);
@@ -210,6 +211,7 @@ void sl_h2_idle_settings(struct h2_conn *c, const nghttp2_settings *s);
  */
 ssize_t sl_h2_idle_read(struct h2_conn *c, const uint8_t *p, size_t len);
 
+/* Creates nghttp2's callbacks, which the caller frees. Returns 0 or -1. */
 int sl_h2_callbacks(nghttp2_session_callbacks **out);
 /* Passes body bytes to the core (gRPC: without prefixes). Returns how many were used. */
 size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len);
@@ -229,6 +231,7 @@ void sl_h2_early_reply_acked(struct h2_conn *c);
 /* Returns streams of early replies to the core. Must not be called within nghttp2. */
 void sl_h2_early_reply_finish(struct h2_conn *c);
 
+/* Begins to gather the head of a stream; drops an earlier one. */
 void sl_h2_head_begin(struct h2_conn *c, int32_t id);
 void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span value);
 /* Resets a malformed request's stream (RFC 9113 8.1.1). */

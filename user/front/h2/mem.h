@@ -42,6 +42,7 @@ struct sl_h2_budget {
 int sl_h2_mem_init(struct sl_h2_mem *m, size_t bytes);
 void sl_h2_mem_fini(struct sl_h2_mem *m);
 
+/* Prepares an allocator that takes at most `max` bytes from m. */
 void sl_h2_budget_init(struct sl_h2_budget *b, struct sl_h2_mem *m, size_t max);
 void *sl_h2_alloc(struct sl_h2_budget *b, size_t size);
 void sl_h2_free(struct sl_h2_budget *b, void *ptr);

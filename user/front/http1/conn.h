@@ -103,6 +103,7 @@ void sl_http1_advance(struct http1 *h, const struct sl_front_env *env);
 void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
 		   enum sl_front_error error);
 
+/* Drops the partial head and returns its buffer to the pool. */
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
 /*
  * partial_head.c. Appends input to the partial head or trailers; *len is reduced to what fits.

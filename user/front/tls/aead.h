@@ -38,12 +38,14 @@ struct sl_tls_piece {
 
 struct sl_aead;
 
+/* Returns true if the processor has the instructions that the library needs. */
 bool sl_aead_supported(void);
 const char *sl_aead_library(void);
 /* Returns ciphers for one thread. NULL: no memory or processor support. */
 struct sl_aead *sl_aead_new(void);
 void sl_aead_free(struct sl_aead *a);
 
+/* Expands a traffic key into `out`. */
 void sl_aead_set_key(const struct sl_aead *a, enum sl_tls_suite suite, const uint8_t *key,
 		     struct sl_aead_key *out);
 void sl_aead_seal(const struct sl_aead *a, enum sl_tls_suite suite, const struct sl_aead_key *key,

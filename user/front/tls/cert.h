@@ -47,6 +47,7 @@ STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_
 int sl_tls_read_secret(const struct sl_cfg_file *f, const char *what, uint8_t *buf, size_t max,
 		       const struct sl_tls_diag *to);
 
+/* Drops a reference; the last one frees the certificate. */
 void sl_tls_cert_put(struct sl_tls_cert *c);
 static inline struct sl_tls_cert *sl_tls_cert_get(struct sl_tls_cert *c)
 {

@@ -122,6 +122,7 @@ static inline void sl_tls_enter(struct sl_tls_conn *c)
 {
 	c->depth++;
 }
+/* Ends an upcall; the outermost frees a connection that is gone. */
 bool sl_tls_leave(struct sl_tls_conn *c);
 /* After held bytes: resumes the layer below, or handles its end. */
 void sl_tls_go_on(struct sl_tls_conn *c);
@@ -151,6 +152,7 @@ size_t sl_tls_backlog_peek(const struct sl_tls_conn *c, uint8_t *to, size_t max)
 void sl_tls_pump(struct sl_tls_conn *c);
 size_t sl_tls_take(struct sl_tls_conn *c, struct sl_chunk *chunk);
 
+/* Writes bytes into records and returns how many; `beyond` as in lay(). */
 size_t sl_tls_write(struct sl_tls_conn *c, const uint8_t *bytes, size_t len, bool beyond);
 /* tx.c. Seals the worker's open record, if any. */
 void sl_tls_seal_open(struct sl_tls *t);
