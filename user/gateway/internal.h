@@ -54,6 +54,7 @@ struct sl_gateway {
 	struct sl_gateway_info info;
 };
 
+/* Allocates the snapshot. Returns 0, or < 0 without memory; sl_snapshot_fini() frees either. */
 int sl_snapshot_init(struct sl_gateway *g);
 void sl_snapshot_fini(struct sl_gateway *g);
 /* Makes room for the backends. Returns 0, or -ENOMEM without a change. */

@@ -48,6 +48,7 @@ struct promo_round {
 	struct promo_candidate *demote;  /* or NULL */
 };
 
+/* Start and continue to measure a link's traffic. */
 void promo_candidate_begin(struct promo_candidate *c, const struct sl_rpc_traffic *t,
 			   uint64_t now_ns);
 void promo_candidate_note(struct promo_candidate *c, const struct sl_rpc_traffic *t,

@@ -145,6 +145,7 @@ int sl_flow_insert(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 /* Returns true if the entry was there. */
 bool sl_flow_remove(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 
+/* Returns the bytes that the buckets take. */
 size_t sl_flow_table_bytes(const struct sl_flow_table *t);
 
 #endif

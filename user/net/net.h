@@ -175,6 +175,7 @@ static inline void sl_net_addresses(const struct sl_net *n, const struct sl_fram
 	memcpy(remote, v6->src, 16);
 }
 
+/* Fills the path for replies to a received frame. */
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
 

@@ -39,6 +39,7 @@ struct sl_capped_alloc {
 	size_t bump_left;
 };
 
+/* Initialises an allocator of at most `limit` bytes, headers included. */
 void sl_capped_init(struct sl_capped_alloc *m, size_t limit);
 /* Frees what is kept. Blocks from chunks become invalid, even if still in use. */
 void sl_capped_fini(struct sl_capped_alloc *m);

@@ -32,6 +32,7 @@ struct sl_credits {
 	uint64_t bulk_consumed, bulk_advertised;
 };
 
+/* Initialises with the peer's slots, own send queue and peer's bulk ring. */
 void sl_credits_init(struct sl_credits *c, uint32_t window, uint32_t sq, uint32_t bulk_len);
 
 /* Returns the slots that a kind leaves to more important ones. */

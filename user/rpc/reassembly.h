@@ -64,6 +64,7 @@ int sl_reassembler_start(struct sl_reassembler *r, const struct sl_rpc_header *h
 int sl_reassembler_feed(struct sl_reassembler *r, struct sl_span body, struct sl_capped_alloc *mem,
 			struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx);
 
+/* Frees what is unfinished; expects a FIRST fragment next. */
 void sl_reassembler_reset(struct sl_reassembler *r, struct sl_capped_alloc *mem);
 
 #endif

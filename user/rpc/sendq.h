@@ -83,6 +83,7 @@ uint32_t sl_sendq_cap(uint64_t rate_bps, uint32_t slice_min);
 /* Returns the highest limit for a port: two caps, or bytes for a round trip of SL_SENDQ_FAR_NS. */
 uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min);
 
+/* Initialises an empty queue. */
 void sl_sendq_init(struct sl_sendq *q, bool one_class);
 /* Queues `s`, which stays the caller's. */
 void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class class);

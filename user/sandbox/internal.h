@@ -26,6 +26,7 @@ int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt,
 /* Applies and closes the ruleset. Returns 0 or -errno. */
 int sl_landlock_restrict(int ruleset);
 
+/* Becomes `user` with keep_caps only. Returns 0, or -errno and one line in err. */
 int sl_account_drop(uint64_t keep_caps, const char *user, struct sl_err *err);
 
 /* Compiles the filters. Returns 0, or -errno and one line in err. */

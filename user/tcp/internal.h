@@ -274,6 +274,7 @@ void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_
 /* share.c. Returns the counters of the path's address. */
 struct sl_tcp_share *sl_tcp_share_of(struct sl_tcp *t, const struct sl_net_path *path);
 
+/* conn.c. Creates a connection and its flow entry. Returns NULL at a limit. */
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
 				    const struct sl_flow_key *key, uint64_t hash);
 void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key);
@@ -317,6 +318,7 @@ bool sl_tcp_deliver_fin(struct sl_tcp_conn *c);
 /* close.c. Ends a connection whose halves are both closed. Returns false if gone. */
 bool sl_tcp_try_finish(struct sl_tcp_conn *c);
 
+/* ooo.c. Queues a segment that is out of order; takes the frame. */
 void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin);
 /*
  * ooo.c. Removes the frame that is next in order, without known bytes (may be empty); NULL: none.
@@ -325,6 +327,7 @@ struct sl_frame *sl_tcp_ooo_next(struct sl_tcp_conn *c, bool *fin);
 void sl_tcp_ooo_purge(struct sl_tcp_conn *c);
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max);
 
+/* ack.c. Handles the acknowledgement, already checked, and SACK blocks of a segment. */
 void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed);
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c);
 
@@ -345,9 +348,11 @@ void sl_tcp_mark_lost(struct sl_tcp_conn *c, struct sl_frame *f);
 void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 		    const struct sl_tcp_acked *a);
 
+/* recovery.c. Sends a tail loss probe and starts the RTO timer. */
 void sl_tcp_tlp_send(struct sl_tcp_conn *c);
 void sl_tcp_reorder_timeout(struct sl_tcp_conn *c);
 
+/* rto.c. Updates smoothed, variance and lowest round-trip time. */
 void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us);
 uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c);
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c);
@@ -383,6 +388,7 @@ bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at);
 uint16_t sl_tcp_never_challenged(const struct sl_tcp *t);
 bool sl_tcp_may_rst(struct sl_tcp *t, const struct sl_net_path *path);
 
+/* tx_queue.c. Returns how many bytes the send queue may hold now. */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c);
 void sl_tcp_txq_pop(struct sl_tcp_conn *c);
 void sl_tcp_txq_purge(struct sl_tcp_conn *c);
@@ -390,6 +396,7 @@ void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack);
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len);
 void sl_tcp_queue_fin(struct sl_tcp_conn *c);
 
+/* timewait.c. Allocates the TIME-WAIT entries. Returns 0 or -errno. */
 int sl_tcp_tw_init(struct sl_tcp *t);
 void sl_tcp_tw_fini(struct sl_tcp *t);
 void sl_tcp_tw_enter(struct sl_tcp_conn *c);
@@ -402,9 +409,11 @@ void sl_tcp_tw_expire(struct sl_tcp *t);
 uint64_t sl_tcp_tw_next_ns(const struct sl_tcp *t);
 bool sl_tcp_tw_match(const struct sl_tcp *t, uint32_t value, const struct sl_flow_key *key);
 
+/* isn.c. Returns the initial sequence number of a connection (RFC 6528). */
 uint32_t sl_tcp_isn(const struct sl_tcp *t, const struct sl_flow_key *key);
 uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key);
 
+/* syncookie.c. Answers a SYN with a SYN cookie; creates no connection. */
 void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 			const struct sl_net_path *path, const struct sl_flow_key *key);
 /* syncookie.c. Restores the SYN's options. Returns false without a valid cookie. */
@@ -417,6 +426,7 @@ static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
 	return path->family == 4 ? sl_get_be32(path->remote) : sl_get_be64(path->remote);
 }
 
+/* addr_limit.c. Allocates the counters, if limited. Returns 0 or -ENOMEM. */
 int sl_tcp_addr_init(struct sl_tcp *t);
 void sl_tcp_addr_fini(struct sl_tcp *t);
 /* addr_limit.c. Returns true at the address's limit. */

@@ -20,6 +20,7 @@
 #include "wire/ip4.h"
 #include "wire/ip6.h"
 
+/* Adds bytes to a partial sum, and returns it. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum);
 
 /* Copies and adds; must not overlap. */

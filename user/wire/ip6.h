@@ -43,6 +43,10 @@ struct sl_ip6_view {
 	bool fragment; /* any but a whole datagram; ends the walk */
 };
 
+/*
+ * Walks extension headers from v->protocol on. Returns the length of all headers, SL_WIRE_LENGTH or
+ * SL_WIRE_EXTENSION.
+ */
 int sl_ip6_walk(const uint8_t *p, size_t end, struct sl_ip6_view *v);
 
 /*

@@ -52,6 +52,7 @@ struct sl_port {
 	struct sl_port_stats stats;
 };
 
+/* Returns the mode's name for status and logs. */
 const char *sl_port_mode_name(enum sl_port_mode mode);
 
 #endif

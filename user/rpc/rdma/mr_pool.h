@@ -38,6 +38,7 @@ struct mr_pool {
 	size_t refill_len; /* buffer to make ahead; 0: none */
 };
 
+/* Initialises an empty pool; memory comes from NUMA node `node`. */
 void mr_pool_init(struct mr_pool *pool, struct ibv_pd *pd, int node);
 /* Must have no users. */
 void mr_pool_fini(struct mr_pool *pool);

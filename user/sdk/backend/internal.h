@@ -237,6 +237,7 @@ static inline enum sl_away sl_be_away(const struct sl_backend *b)
 /* Backend whose I/O the current thread does. */
 extern _Thread_local struct sl_backend *sl_be_polling;
 
+/* channel.c. Adds a transport, or continues its channel. Takes it; closes it on false. */
 bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t);
 void sl_be_channel_close(struct channel *ch);
 /* channel.c. Called every TICK_NS. */
@@ -249,6 +250,7 @@ void sl_be_channels_look(struct sl_backend *b);
 bool sl_be_channel_reap(struct channel *ch);
 struct request *sl_be_find(const struct channel *ch, uint64_t id);
 
+/* request.c. Creates a request of the channel. Returns NULL at a limit or without memory. */
 struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part);
 bool sl_be_request_parse(struct request *rq, const struct sl_part *part);
 /* request.c. Allocates the body. Returns false without memory. */
@@ -346,6 +348,7 @@ bool sl_be_is_io_thread(const struct sl_backend *b);
 bool sl_be_io_ended(const struct sl_backend *b);
 void sl_be_io_join(struct sl_backend *b);
 
+/* backend.c. Copies the counters for sl_backend_stats() in other threads. I/O thread. */
 void sl_be_stats_publish(struct sl_backend *b);
 
 #endif

@@ -14,6 +14,7 @@
 size_t sl_datagram_encode(const struct sl_datagram_call *call, uint64_t id, uint8_t *to,
 			  size_t max);
 
+/* Changes the deadline of an encoded request. */
 void sl_datagram_set_deadline(uint8_t *request, uint32_t deadline_us);
 
 /* Decodes a reply: id, status, code, service_us, payload. Returns false if invalid. */

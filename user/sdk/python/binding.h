@@ -45,6 +45,7 @@ struct py_request {
 
 extern PyTypeObject *request_type;
 
+/* Adds the type Request to the module. Returns false with an exception set. */
 bool request_type_add(PyObject *module);
 PyObject *request_new(struct py_backend *backend, struct sl_request_view *view);
 /* Ends a request of a closed backend. Returns false if its bytes are in use. */

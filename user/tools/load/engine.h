@@ -68,9 +68,11 @@ struct sl_load {
 	uint64_t sequence;
 };
 
+/* Set up l->io: kernel sockets, or AF_XDP and own TCP. Return 0 or -errno. */
 int sl_load_sock_init(struct sl_load *l, struct sl_err *err);
 int sl_load_xdp_init(struct sl_load *l, struct sl_err *err);
 
+/* Called by l->io: TCP connection established; bytes received. */
 void sl_load_connected(struct sl_load *l, struct sl_load_conn *c);
 void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 /* The connection is gone; not called after io->close. */

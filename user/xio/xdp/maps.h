@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "xio/xdp/xdp.h"
 
+/* Returns the map's name in programs and pins. */
 const char *sl_xdp_map_name(enum sl_xdp_map map);
 
 /* Reads the constants of a loaded program. Returns 0 or -errno. */
@@ -22,6 +23,7 @@ void sl_xdp_unmap_memory(struct sl_xdp *x);
 void sl_xdp_reset_maps(const struct sl_xdp *x);
 void sl_xdp_clear_listeners(const struct sl_xdp *x);
 
+/* Pins the maps under `root` (NULL: SL_PIN_ROOT; "": not at all). Returns 0 or -errno. */
 int sl_xdp_pin(struct sl_xdp *x, const char *root, struct sl_err *err);
 void sl_xdp_unpin(struct sl_xdp *x);
 

@@ -78,8 +78,8 @@ void rc_peer_drop(struct rc_peer *peer);
 /* Lets the service thread handle CM events. Returns 0 or -errno. */
 int rc_peer_watch(struct rc_peer *peer);
 /*
- * Lets find functions return this peer. Does nothing if it has no wireup QP, or `qp` cannot be
- * queried.
+ * Lets find functions return this peer; `qp` must be connected. Does nothing if the peer has no
+ * wireup QP, or `qp` cannot be queried.
  */
 void rc_peer_publish(struct rc_peer *peer, struct ibv_qp *qp, const struct rc_peer_addr *k);
 

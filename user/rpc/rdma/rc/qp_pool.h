@@ -55,6 +55,7 @@ struct rc_qp_pool {
 	uint32_t refill_slots; /* size of those to make; 0: none */
 };
 
+/* Initialises an empty pool; copies the attributes. */
 void rc_qp_pool_init(struct rc_qp_pool *p, const struct rc_qp_attr *qp_attr);
 void rc_qp_pool_fini(struct rc_qp_pool *p);
 /* Takes or creates one. Returns 0 or -errno. */

@@ -243,7 +243,9 @@ void service_work_end(void);
 void rc_conn_free(struct rc_conn *conn);
 /* Schedules a refill of all pools. */
 void service_thread_refill(void);
+/* Schedules arming of low SRQs' limits. Does not wake the thread. */
 void service_thread_arm_srq_limit(void);
+/* Schedules a rebalance of windows, and wakes the thread. */
 void service_thread_rebalance(void);
 /* Operations of rpc/transport.h. */
 void rc_conn_close(struct sl_transport *t);

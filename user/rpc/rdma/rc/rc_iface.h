@@ -57,6 +57,7 @@ void rc_ifaces_retire(unsigned group);
 /* Frees failed interfaces without connections. Those of `device` fail first. */
 void rc_ifaces_sweep(const struct ibv_context *device);
 
+/* Return objects that the interface owns. */
 struct ibv_pd *rc_iface_pd(const struct rc_iface *iface);
 struct ibv_srq *rc_iface_srq(const struct rc_iface *iface);
 struct rc_rx_cq *rc_iface_rx_cq(struct rc_iface *iface);

@@ -64,6 +64,7 @@ struct rc_listener {
 	struct rc_pending pending[RC_PENDING_MAX];
 };
 
+/* Adds a descriptor to the listener's epoll. Returns false on failure. */
 bool rc_listener_watch(struct rc_listener *l, int fd);
 /* Opens the wireup QP on the request's device. A later request tries again on failure. */
 void rc_listener_open_wireup(struct rc_listener *l, const struct rdma_cm_id *id);

@@ -42,6 +42,7 @@ bool srq_credits_join(struct srq_credits *b);
 /* Removes a connection. */
 void srq_credits_leave(struct srq_credits *b, uint32_t window);
 
+/* Counts a connection that needs `window` slots. */
 void srq_demand_add(struct srq_demand *w, uint32_t window);
 /* Returns the highest level that fits if no window exceeds it. */
 uint32_t srq_credits_level(const struct srq_credits *b, const struct srq_demand *w);

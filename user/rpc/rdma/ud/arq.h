@@ -81,6 +81,7 @@ struct ud_arq_out {
 int ud_arq_init(struct ud_arq *arq, uint32_t mtu);
 void ud_arq_fini(struct ud_arq *arq);
 
+/* Returns how many bytes ud_arq_write() may take. */
 uint32_t ud_arq_room(const struct ud_arq *arq);
 /* Returns false if out of memory, only when nothing is unacknowledged. */
 bool ud_arq_write(struct ud_arq *arq, const void *bytes, uint32_t len);

@@ -126,6 +126,7 @@ struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_
 int ud_conn_attach_iface(struct ud_conn *c, struct ud_iface *iface);
 
 /* ud_conn.c, called by ud_iface.c */
+/* Ends it with -ENOTCONN, unless it has failed already. */
 void ud_conn_fail(struct ud_conn *c);
 /* The MAC must be correct. */
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
