@@ -74,6 +74,34 @@ static void note_old_bytes(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	c->flags |= SL_TCPF_DSACK;
 }
 
+/*
+ * The peer is now reached by another router or interface: a valid segment of the connection came
+ * from there. Segments that exceed the MTU of a new interface are cut and sent again.
+ */
+static void follow_next_hop(struct sl_tcp_conn *c, const struct sl_frame *f)
+{
+	struct sl_net *n = c->tcp->net;
+	uint32_t mtu = n->ports[c->path.port]->mtu;
+
+	if (!sl_net_follow_next_hop(n, f, &c->path))
+		return;
+	if (n->ports[c->path.port]->mtu < mtu)
+		sl_tcp_lower_mss(c, n->ports[c->path.port]->mtu);
+}
+
+/*
+ * Returns true if a segment repeats bytes that were received within a window, or probes: its sender
+ * got no acknowledgement, possibly because the next hop has failed.
+ */
+static bool repeats_recent_bytes(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
+{
+	uint32_t old = c->rcv_nxt - seg->seq;
+
+	return (seg->flags & (SL_TCP_ACK | SL_TCP_SYN | SL_TCP_RST)) == SL_TCP_ACK && old &&
+	       old <= c->tcp->cfg.rcv_buf && seg->len <= old && sl_seq_leq(seg->ack, c->snd_nxt) &&
+	       sl_seq_geq(seg->ack, c->snd_una - c->max_snd_wnd);
+}
+
 /* Answers an unacceptable segment to resynchronise the peer; the budget ends loops. */
 static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -99,6 +127,8 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 		challenge(c);
 		return;
 	}
+	if (repeats_recent_bytes(c, seg) && !sl_net_from_next_hop(t->net, seg->f, &c->path))
+		follow_next_hop(c, seg->f);
 	note_old_bytes(c, seg);
 	/* Keep-alives, probes and retransmitted bytes are always answered. */
 	if (seg->len || (seg->flags & SL_TCP_FIN) || seg->seq == c->rcv_nxt - 1)
@@ -347,21 +377,6 @@ static void strip_known_syn(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	seg->seq++;
 	seg->f->seq++;
 	seg->wnd = (uint16_t)(seg->wnd >> c->snd_wscale);
-}
-
-/*
- * The peer is now reached by another router or interface: a valid segment of the connection came
- * from there. Segments that exceed the MTU of a new interface are cut and sent again.
- */
-static void follow_next_hop(struct sl_tcp_conn *c, const struct sl_frame *f)
-{
-	struct sl_net *n = c->tcp->net;
-	uint32_t mtu = n->ports[c->path.port]->mtu;
-
-	if (!sl_net_follow_next_hop(n, f, &c->path))
-		return;
-	if (n->ports[c->path.port]->mtu < mtu)
-		sl_tcp_lower_mss(c, n->ports[c->path.port]->mtu);
 }
 
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)

@@ -667,6 +667,21 @@ TEST(replies_follow_a_pure_acknowledgement)
 	ck_assert_uint_eq(sent_to(), 0x99);
 }
 
+/* The acknowledgement was lost on the way by the former router, so the client sends again. */
+TEST(replies_follow_a_repetition_and_a_keep_alive)
+{
+	open_full();
+	in(.seq = 1, .ack = 1, .len = 10);
+	after(SEC);
+	out_skip();
+	in(.seq = 1, .ack = 1, .len = 10, .router = 0x99);
+	ck_assert_uint_eq(sent_to(), 0x99);
+	after(SEC);
+	in(.seq = 10, .ack = 1, .router = 0x98); /* a keep-alive probe */
+	ck_assert_uint_eq(sent_to(), 0x98);
+	ck_assert_uint_eq(bed.net.nexthop_changes, 2);
+}
+
 TEST(forged_segments_do_not_change_the_next_hop)
 {
 	open_full();
