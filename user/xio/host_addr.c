@@ -104,7 +104,8 @@ static int read_lists(struct lists *l)
 
 static bool replace_lists(struct sl_host_addrs *h, const struct lists *l)
 {
-	bool same = h->addrs && h->addr_cnt == l->addr_cnt && h->mac_cnt == l->mac_cnt &&
+	bool same = h->addrs && l->addrs && h->macs && l->macs && h->addr_cnt == l->addr_cnt &&
+		    h->mac_cnt == l->mac_cnt &&
 		    memcmp(h->addrs, l->addrs, l->addr_cnt * sizeof(*l->addrs)) == 0 &&
 		    memcmp(h->macs, l->macs, l->mac_cnt * sizeof(*l->macs)) == 0;
 
