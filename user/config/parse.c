@@ -107,7 +107,7 @@ static void record_setting(struct conf_parse *p, const char *text, bool restart)
 	c->settings[c->setting_cnt++] = (struct sl_cfg_setting){text, restart};
 }
 
-/* What key_seen has: whether the key is set, and by which of its names. */
+/* Values of key_seen: the key is set, and by which of its names. */
 enum { SEEN_BY_NAME = 1, SEEN_BY_ALIAS };
 
 /* Returns false, with a mistake, if a key is set twice or by two names. */

@@ -279,7 +279,7 @@ void sl_client_close(void *conn, bool at_once)
 		return;
 	cl->closing = true;
 	if (at_once) {
-		/* By a timer: the front that asks for it is on the stack. */
+		/* A timer aborts it later, because the calling front is on the stack. */
 		set_phase(cl, SL_CLIENT_RESET);
 		sl_timer_set(&cl->core->wheel, &cl->timer, cl->core->now_ns);
 	} else if (!again) {

@@ -11,7 +11,7 @@
 #include "net/handover.h"
 #include "tcp/conn.h"
 
-/* What the client must do next. Each phase has a time-out in the configuration. */
+/* The next expected event of a client. Each phase has a time-out in the configuration. */
 enum sl_client_phase {
 	SL_CLIENT_IDLE,  /* send the next request */
 	SL_CLIENT_HEAD,  /* send the rest of a head; since its first byte (slowloris) */

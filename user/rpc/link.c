@@ -378,7 +378,7 @@ static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class c
 	return true;
 }
 
-/* What was taken while the cap held something back trains the limit. */
+/* Bytes taken while the cap delayed messages train the limit. */
 static void watch_progress(struct sl_link *l)
 {
 	struct sl_tx_port *o = l->out.o;

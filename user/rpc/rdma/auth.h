@@ -38,7 +38,7 @@ enum {
 	CM_NONCE_LEN = 4,
 	CM_PROOF_LEN = 16,
 	/*
-	 * What changed with each version:
+	 * Changes of each version:
 	 * 1: no proof in the request; 2: SL_RPC_VERSION 1; 3: 2; ... 6: 5; 7: RESUME in the keys;
 	 * 9: wireup datagrams, BYE; 10: IMM; 11: variable windows; 12: proofs cover the target;
 	 * 13: compact form
