@@ -66,7 +66,7 @@ SL_LDFLAGS += -fsanitize=address,undefined
 endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
-MODULES  := base sandbox wire http config xio net tcp udp front batch rpc sdk core worker gateway control agent tools cli
+MODULES  := base sandbox wire http config xio net tcp udp front sock batch rpc sdk core worker gateway control agent tools cli
 # Ciphers of TLS records: libipsec-mb if programs link with it, else OpenSSL.
 has_ipsec_mb = $(shell echo 'int main(void) { return 0; }' | \
 	$(CC) -include intel-ipsec-mb.h -o /dev/null -x c - -lIPSec_MB 2>/dev/null && echo yes)

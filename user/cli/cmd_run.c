@@ -202,8 +202,11 @@ static int enter_sandbox(const struct sl_config *c, const char *file, struct sl_
 {
 	struct sl_sandbox_place places[FIXED_MAX + FOLDERS_MAX];
 	char(*folders)[PATH_MAX] = calloc(FOLDERS_MAX, PATH_MAX);
-	struct sl_sandbox_options opt = {
-		.user = c->user, .places = places, .writes_files = log_is_file(c)};
+	struct sl_sandbox_options opt = {.user = c->user,
+					 .places = places,
+					 .keep_caps = UINT64_C(1) << CAP_NET_BIND_SERVICE,
+					 .writes_files = log_is_file(c),
+					 .binds_ports = true};
 	struct rlimit locked;
 	int rc;
 
@@ -213,9 +216,10 @@ static int enter_sandbox(const struct sl_config *c, const char *file, struct sl_
 	 * Programs, sockets and maps are open descriptors. Updating a map through its descriptor
 	 * needs no capability (Linux 5.19 and newer). RDMA is the exception: each new connection
 	 * to a backend registers the workers' memory. Beyond RLIMIT_MEMLOCK this needs CAP_IPC_LOCK.
+	 * CAP_NET_BIND_SERVICE is for ports that a reload adds.
 	 */
 	if (getrlimit(RLIMIT_MEMLOCK, &locked) != 0 || locked.rlim_cur != RLIM_INFINITY)
-		opt.keep_caps = any_endpoint(c, is_rdma) ? UINT64_C(1) << CAP_IPC_LOCK : 0;
+		opt.keep_caps |= any_endpoint(c, is_rdma) ? UINT64_C(1) << CAP_IPC_LOCK : 0;
 	opt.place_cnt = list_places(c, file, places, folders);
 	sl_rpc_preload();
 	rc = sl_sandbox_enter(&opt, err);

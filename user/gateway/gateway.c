@@ -231,12 +231,14 @@ static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 	struct sl_net_listener *l = sl_listeners_list(g->cfg, &cnt);
 	int rc = l ? 0 : -errno;
 
+	g->opening = l;
+	g->opening_cnt = cnt;
+	if (l && sl_ports_reserve(&g->ports, g->cfg, (struct sl_ports_want){l, cnt}, err))
+		return -EADDRINUSE;
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
 		rc = sl_net_set_listeners(&g->workers[w].net, l, cnt);
 	if (!rc)
 		rc = sl_acl_apply(g, g->cfg);
-	g->opening = l;
-	g->opening_cnt = cnt;
 	return rc ? fail_errno(err, rc, "cannot set the listeners") : 0;
 }
 
@@ -296,6 +298,7 @@ void sl_gateway_close(struct sl_gateway *g)
 	sl_snapshot_fini(g);
 	sl_cfg_gens_free(g);
 	sl_host_addrs_close(&g->host);
+	sl_ports_close(&g->ports);
 	free(g->listening);
 	free(g->opening);
 	free(g->workers);

@@ -3,6 +3,7 @@
 #define SL_GATEWAY_INTERNAL_H
 
 #include "gateway/dial.h"
+#include "gateway/ports.h"
 #include "gateway/tls_threads.h"
 #include "gateway/gateway.h"
 #include "worker/worker.h"
@@ -40,6 +41,7 @@ struct sl_gateway {
 	struct sl_tls_threads *tls_threads;
 	struct sl_handover_hub *hub; /* NULL with one worker */
 	struct sl_conn_mgr *conn_mgr;
+	struct sl_ports ports;             /* reserved in the kernel */
 	struct sl_host_addrs host;         /* addresses behind "*", and MACs */
 	struct sl_net_listener *listening; /* in force: packets are redirected */
 	uint32_t listening_cnt;
@@ -73,6 +75,8 @@ int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint3
 void sl_listeners_trim(struct sl_gateway *g);
 /* Follows changed addresses and MACs of the host. */
 void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns);
+/* Releases reserved ports that no list has. */
+void sl_listeners_follow_ports(struct sl_gateway *g);
 /* Applies `opening` once all pools were dialled, or after a time-out. */
 void sl_listeners_open(struct sl_gateway *g);
 

@@ -172,11 +172,21 @@ static int write_entries(struct sl_gateway *g)
 	return rc;
 }
 
+void sl_listeners_follow_ports(struct sl_gateway *g)
+{
+	struct sl_ports_want now = {g->listening, g->listening_cnt};
+
+	if (g->opening)
+		now = (struct sl_ports_want){g->opening, g->opening_cnt};
+	sl_ports_follow(&g->ports, now, (struct sl_ports_want){g->stale, g->stale_cnt});
+}
+
 void sl_listeners_trim(struct sl_gateway *g)
 {
 	int rc;
 
 	g->stale_cnt = 0;
+	sl_listeners_follow_ports(g);
 	rc = write_entries(g);
 	if (rc)
 		sl_log_err("cannot remove listeners: %s", strerror(-rc));
@@ -238,5 +248,6 @@ int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint3
 	free(g->listening);
 	g->listening = list;
 	g->listening_cnt = cnt;
+	sl_listeners_follow_ports(g);
 	return write_entries(g);
 }

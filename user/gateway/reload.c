@@ -266,6 +266,19 @@ static int make_generation(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl
 	return rc;
 }
 
+static int reserve_ports(struct sl_gateway *g, const struct sl_config *next, struct sl_err *err)
+{
+	uint32_t cnt;
+	struct sl_net_listener *list = sl_listeners_list(next, &cnt);
+	int rc;
+
+	if (!list)
+		return sl_fail(err, -errno, "%s: %s", next->file, strerror(errno));
+	rc = sl_ports_reserve(&g->ports, next, (struct sl_ports_want){list, cnt}, err);
+	free(list);
+	return rc;
+}
+
 int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_err *err)
 {
 	struct sl_cfg_gen *e;
@@ -282,14 +295,20 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 			       "%s:0: found %d older configurations that streams still have; "
 			       "allowed: %d; end some (routes with max_duration), or restart",
 			       next->file, GENERATIONS_MAX - 1, GENERATIONS_MAX - 2);
+	rc = reserve_ports(g, next, err);
+	if (rc)
+		return rc;
 	e = calloc(1, sizeof(*e));
-	if (!e)
+	if (!e) {
+		sl_listeners_follow_ports(g);
 		return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
+	}
 	sl_config_keep(next, g->cfg);
 	e->cfg = next;
 	e->number = g->generation->number + 1;
 	rc = make_generation(g, e, err);
 	if (rc) {
+		sl_listeners_follow_ports(g);
 		free(e);
 		return rc;
 	}
@@ -328,6 +347,7 @@ static bool switch_generations(struct sl_gateway *g)
 bool sl_gateway_step(struct sl_gateway *g)
 {
 	sl_listeners_follow_host(g, sl_now_ns());
+	sl_ports_retry(&g->ports, sl_now_ns());
 	if (g->reload != SL_RELOAD_SWITCH)
 		sl_listeners_open(g);
 	if (g->reload == SL_RELOAD_NONE)

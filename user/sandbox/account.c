@@ -30,12 +30,23 @@ static int become_user(const char *user, struct sl_err *err)
 	return 0;
 }
 
+static uint64_t permitted_caps(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+
+	if (syscall(SYS_capget, &head, data) != 0)
+		return 0;
+	return (uint64_t)data[1].permitted << 32 | data[0].permitted;
+}
+
 int sl_account_drop(uint64_t keep, const char *user, struct sl_err *err)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[2] = {0};
 	int rc;
 
+	keep &= permitted_caps();
 	/* Before the change of user, which removes CAP_SETPCAP. */
 	for (unsigned long cap = 0; cap <= CAP_LAST_CAP; cap++) {
 		if (!(keep & UINT64_C(1) << cap))

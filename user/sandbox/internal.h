@@ -22,7 +22,8 @@
 #endif
 
 /* Opens a ruleset. Returns it, or -errno such as -ENOSYS. */
-int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, int *abi);
+int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, bool binds_ports,
+			int *abi);
 /* Applies and closes the ruleset. Returns 0 or -errno. */
 int sl_landlock_restrict(int ruleset);
 

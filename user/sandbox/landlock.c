@@ -54,7 +54,8 @@ static int allow_path(int ruleset, const struct ruleset *r, const struct sl_sand
 	return rc;
 }
 
-int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, int *abi)
+int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, bool binds_ports,
+			int *abi)
 {
 	/* Denied unless a place allows them: all that the kernel knows. */
 	struct ruleset r = {.fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1};
@@ -71,7 +72,7 @@ int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt,
 	if (*abi >= 3)
 		r.fs |= ACCESS_FS_TRUNCATE;
 	if (*abi >= 4) {
-		r.net = ACCESS_NET_BIND_TCP;
+		r.net = binds_ports ? 0 : ACCESS_NET_BIND_TCP;
 		size = offsetof(struct ruleset, scoped);
 	}
 	if (*abi >= 5)

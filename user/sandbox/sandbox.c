@@ -67,7 +67,7 @@ static void prepare_malloc(void)
 int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 {
 	int abi = 0, rc;
-	int ruleset = sl_landlock_prepare(opt->places, opt->place_cnt, &abi);
+	int ruleset = sl_landlock_prepare(opt->places, opt->place_cnt, opt->binds_ports, &abi);
 	struct rlimit files;
 
 	set_rlimit(RLIMIT_CORE, "core dumps", 0); /* they would contain client data */
@@ -116,7 +116,7 @@ const struct sl_sandbox_place sl_sandbox_resolver[SL_SANDBOX_RESOLVER_CNT] = {
 
 int sl_sandbox_narrow(const struct sl_sandbox_place *places, size_t place_cnt, struct sl_err *err)
 {
-	int abi = 0, ruleset = sl_landlock_prepare(places, place_cnt, &abi);
+	int abi = 0, ruleset = sl_landlock_prepare(places, place_cnt, false, &abi);
 	int rc = ruleset < 0 ? 0 : sl_landlock_restrict(ruleset);
 
 	return rc ? sl_fail(err, rc, "sandbox: Landlock (ABI %d): %s", abi, strerror(-rc)) : 0;

@@ -34,6 +34,7 @@ struct sl_sandbox_options {
 	size_t place_cnt;
 	/* besides stdout and stderr; or memfd_create() */
 	bool writes_files;
+	bool binds_ports; /* TCP, which Landlock denies otherwise */
 };
 
 /*

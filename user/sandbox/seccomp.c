@@ -122,7 +122,7 @@ static const struct seccomp_rule dialer[] = {
 	IF(socket, 0, ALL_BITS, AF_INET),
 	IF(socket, 0, ALL_BITS, AF_INET6),
 	ANY(connect),
-	ANY(bind), /* netlink; Landlock denies binding TCP ports */
+	ANY(bind), /* netlink; served ports */
 	ANY(getsockname),
 	ANY(getpeername),
 	ANY(setsockopt),
@@ -170,6 +170,7 @@ static const struct seccomp_rule control[] = {
 	IF(ioctl, 1, ALL_BITS, TCGETS),                    /* isatty() */
 	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers */
 	ANY(accept4),
+	ANY(listen), /* served ports of a reload */
 	ANY(sendfile),
 	ANY(select),
 	ANY(pselect6),
