@@ -63,10 +63,10 @@ def window(victim):
 def measure(kind, where, namespace, victim):
     """Returns p99 beside the attack, that around it, and the host's ratio."""
     before = window(victim)
-    under_way = multiprocessing.Event()
-    attack = start(hold, kind(*where), under_way, namespace)
+    begun = multiprocessing.Value("i", 0)
+    attack = start(hold, kind(*where), begun, namespace)
     until = time.monotonic() + UNDER_WAY_S
-    while not under_way.is_set() and time.monotonic() < until:
+    while begun.value < kind.count and time.monotonic() < until:
         time.sleep(0.05)
     held = window(victim)
     attack.terminate()

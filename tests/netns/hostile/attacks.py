@@ -455,20 +455,20 @@ GROUPS = {
 }
 
 
-def hold(attack, under_way, namespace):
-    """Until it is told to end; says when each connection was begun once."""
+def hold(attack, begun, namespace):
+    """Until it is told to end. begun.value counts the connections that were begun once."""
     os.nice(10)
     if isinstance(attack, SilentAdmin):
         enter(namespace)
     held = [None] * attack.count
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
-        hold_all(attack, held, under_way)
+        hold_all(attack, held, begun)
     finally:
         reset_all(one for one in held if isinstance(one, Wire))
 
 
-def hold_all(attack, held, under_way):
+def hold_all(attack, held, begun):
     touched, debt, then = 0, 0.0, time.monotonic()
     while True:
         now = time.monotonic()
@@ -484,7 +484,7 @@ def hold_all(attack, held, under_way):
                     attack.keep(held[i])
             except (OSError, EOFError):
                 held[i] = None
+            begun.value = min(touched, attack.count)
             if touched == attack.count:
                 debt = 0
-                under_way.set()
         time.sleep(TICK)

@@ -28,6 +28,7 @@ FAMILIES = {
 MIB_EACH = 5  # rounds
 PLAIN_PORT, DATAGRAM_SERVICE = 9999, 1
 GROWTH_MIB = 64
+STALLED_S = 60  # attacks that begin no connection for so long do not get under way
 BUSIER_MOST = 2  # more than that the host is not excused
 SMALL, LARGE, HOST = range(3)
 
@@ -175,6 +176,18 @@ def start(*process):
     return p
 
 
+def wait_until_begun(attacks, begun, victim):
+    """Waits while attacks begin connections, however slow the host is. Returns the names of those that stopped early."""
+    total, stalled_at = -1, 0
+    while any(n.value < a.count for a, n in zip(attacks, begun)):
+        if sum(n.value for n in begun) > total:
+            total, stalled_at = sum(n.value for n in begun), time.monotonic() + STALLED_S
+        elif time.monotonic() > stalled_at:
+            break
+        victim.window(0.2)
+    return [f"{type(a).__name__} ({n.value} of {a.count})" for a, n in zip(attacks, begun) if n.value < a.count]
+
+
 def main():
     family, seconds, pid, namespace = sys.argv[1], int(sys.argv[2]), sys.argv[3], "/run/netns/" + sys.argv[4]
     names = {a.__name__: a for group in GROUPS.values() for a in group}
@@ -188,14 +201,11 @@ def main():
     ready.wait(20)
     calm, rss = victim.windows(edge), rss_mib(pid)
 
-    begun = [multiprocessing.Event() for _ in attacks]
+    begun = [multiprocessing.Value("i", 0) for _ in attacks]
     attacks = [a(target, attacker_source(i), victim_source, by_hand(i)) for i, a in enumerate(attacks)]
     processes = [start(hold, a, begun[i], namespace) for i, a in enumerate(attacks)]
     processes.append(start(watch_admin, namespace, said))
-    until = time.monotonic() + 80  # on a host that does other things as well
-    while not all(e.is_set() for e in begun) and time.monotonic() < until:
-        victim.window(0.2)
-    idle = [type(a).__name__ for a, e in zip(attacks, begun) if not e.is_set()]
+    idle = wait_until_begun(attacks, begun, victim)
     held = victim.windows(seconds)
     grown = rss_mib(pid) - rss
     for p in processes:
