@@ -5,7 +5,7 @@
 #   all   what `make test` runs: the same each time, fuzz targets read their corpora only
 #   long  what `make test-long` adds: clang-tidy, load, sanitizers, virtual machines, Debian 13 and arm64, fuzzing against
 #         the clock. Two lanes run at once, as tests of load and machines wait much: their output is never mixed.
-#   FUZZ_SECONDS  per fuzz target (default 6)    SL_LAYER_TIMEOUT  seconds per layer (default 3000)
+#   FUZZ_SECONDS  per fuzz target (default 4)    SL_LAYER_TIMEOUT  seconds per layer (default 3000)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -18,7 +18,7 @@ long)
 	;;
 *) layers=("$@") ;;
 esac
-export FUZZ_SECONDS=${FUZZ_SECONDS:-6} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
+export FUZZ_SECONDS=${FUZZ_SECONDS:-4} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
 jobs=$(nproc)
 TIMEFORMAT='%U %S'
 logs=$(mktemp -d) || exit 1

@@ -14,7 +14,7 @@ The rules, per room (a folder of user, user/rpc, user/front or tests; include; b
   begin  sentences that begin with Of, By, For, To, With, Who, What, Whose, Which or That: at most 3 %
   long   sentences and clauses of more than 25 words: none
   wide   lines of Markdown over 100 columns: none
-  words  comments of all C files of user, include and bpf together: at most 70,000
+  words  comments of all C files of user, include and bpf together: at most 72 words in 100 lines
 
 Comments of C, shell, Python and Makefiles count, docstrings, and the text of Markdown. Licence lines, quoted text,
 code fences, tables, diagrams and lists of fields do not. Sentences end at ". ", "! " or "? ", at blank lines
@@ -33,7 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ("who", "begin", "long", "wide")
 WHO = re.compile(r"\b(?:who(?:ever|m|mever)?|(?:no|some)body)\b", re.I)
 BEGIN = re.compile(r"(?:Of|By|For|To|With|Who|What|Whose|Which|That)\b(?!')", re.I)
-WHO_RATE, BEGIN_SHARE, MAX_WORDS, COLUMNS, SUBJECT, C_WORDS = 0.1, 3.0, 25, 100, 72, 70000
+WHO_RATE, BEGIN_SHARE, MAX_WORDS, COLUMNS, SUBJECT, C_WORDS = 0.1, 3.0, 25, 100, 72, 72
 SKIP = re.compile(r"^(?:vendor/|tests/fuzz/corpus/|bench/results/)")
 C_TOKEN = re.compile(r'''"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'|/\*.*?\*/|//[^\n]*''', re.S)
 LICENCE = re.compile(r"SPDX-License-Identifier|^\s*Copyright\b")
@@ -271,10 +271,11 @@ def tracked(paths):
 
 
 def c_words(files):
-    """Returns the number of words in the comments of the product's C files, without licence lines."""
-    return sum(len(s.split()) for name, text in files
-               if name.endswith((".c", ".h")) and name.startswith(("user/", "include/", "bpf/"))
-               for block in c_comments(text) for s in block.lines if not LICENCE.search(s))
+    """Returns the number of words in the comments of the product's C files, without licence lines, and of all lines."""
+    product = [text for name, text in files
+               if name.endswith((".c", ".h")) and name.startswith(("user/", "include/", "bpf/"))]
+    return (sum(len(s.split()) for text in product for block in c_comments(text) for s in block.lines
+                if not LICENCE.search(s)), sum(text.count("\n") for text in product))
 
 
 def subject_mistake(subject):
@@ -322,9 +323,9 @@ def options(argv):
 def main(argv):
     opts, paths = options(argv)
     files = list(tracked([str(pathlib.Path(p).resolve()) for p in paths] or ["."]))
-    words = c_words(files)
+    words, lines = c_words(files)
     if "words" in opts:
-        print(words)
+        print(f"{words} words, {lines} lines")
         return 0
     rooms = collections.defaultdict(Room)
     for name, text in files:
@@ -339,7 +340,7 @@ def main(argv):
         print(f"{name:24} {r.words:7} {1000 * r.counts['who'] / max(r.words, 1):9.2f} "
               f"{100 * r.counts['begin'] / max(r.sentences, 1):8.1f} {r.counts['long']:5} {r.counts['wide']:5}"
               f"{'  over: ' + ' '.join(broken) if broken else ''}")
-    print(f"comments of C files: {words} words")
+    print(f"comments of C files: {words} words, {lines} lines")
     status = bool(bad)
     for name, r, broken in bad:
         places = [p for p in sorted(r.places, key=lambda p: (-p[0], p[2:4])) if p[1] in broken]
@@ -347,8 +348,8 @@ def main(argv):
             places.sort(key=lambda p: p[2:4])
         for _, rule, path, line, text in places if "all" in opts else places[:10]:
             print(f"{path}:{line}: {rule}: {text if len(text) < 240 else text[:240] + ' ...'}")
-    if not paths and words > C_WORDS:
-        print(f"comments of C files: found {words} words; allowed: {C_WORDS}")
+    if not paths and 100 * words > C_WORDS * lines:
+        print(f"comments of C files: found {words} words in {lines} lines; allowed: {C_WORDS * lines // 100} words")
         status = True
     for since in opts["commits"]:
         for line in bad_commits(since):
