@@ -66,7 +66,7 @@ SL_LDFLAGS += -fsanitize=address,undefined
 endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
-MODULES  := base sandbox wire http config xio net tcp udp front sock batch rpc sdk core worker gateway control agent tools cli
+MODULES  := base sandbox wire http config xio net tcp udp front sock batch rpc origin sdk core worker gateway control agent tools cli
 # Ciphers of TLS records: libipsec-mb if programs link with it, else OpenSSL.
 has_ipsec_mb = $(shell echo 'int main(void) { return 0; }' | \
 	$(CC) -include intel-ipsec-mb.h -o /dev/null -x c - -lIPSec_MB 2>/dev/null && echo yes)
@@ -85,7 +85,7 @@ LD_config  := -lconfuse
 LD_xio     := -lxdp -lbpf -lelf -lz
 LD_front   := -lnghttp2 -lssl -lcrypto $(if $(filter ipsec_mb,$(AEAD)),-lIPSec_MB)
 LD_rpc     := -lrdmacm -libverbs -lssl -lcrypto
-LD_agent   := -lnghttp2 -lcrypto
+LD_origin  := -lnghttp2 -lcrypto -lm
 LD_control := -lmicrohttpd -ljansson
 LD_cli     := -lm
 ALL_LD   := $(foreach m,$(MODULES),$(LD_$(m))) -lm

@@ -28,7 +28,7 @@ enum step {
 
 static void data(struct bed_call *k, size_t n)
 {
-	struct agent_call *call = k->view.own;
+	struct origin_call *call = k->view.own;
 	static const uint8_t zeros[256];
 
 	if (k->open && k->stream && !k->ended_body && call->conn && call->body.flows)
@@ -37,7 +37,7 @@ static void data(struct bed_call *k, size_t n)
 
 static void end(struct bed_call *k)
 {
-	struct agent_call *call = k->view.own;
+	struct origin_call *call = k->view.own;
 
 	if (!k->open || !k->stream || k->ended_body || !call->conn || !call->body.flows)
 		return;

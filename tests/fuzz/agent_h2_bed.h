@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/h2.h"
+#include "agent/internal.h"
+#include "origin/h2.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/front.h"
@@ -29,7 +30,7 @@ struct bed_call {
 	int error, status, grpc_status;
 	uint64_t message_left;
 	size_t len, fields_len;
-	char type[AGENT_TYPE_MAX], why[1024];
+	char type[ORIGIN_TYPE_MAX], why[1024];
 	uint8_t heard[BED_HEARD];  /* each message with its length in front */
 	uint8_t fields[BED_HEARD]; /* "name: value" and a mark, in order */
 };
@@ -233,7 +234,7 @@ static void bed_turn(void)
 
 static bool bed_is_up(void)
 {
-	return bed.c && bed.c->state == AGENT_UP;
+	return bed.c && bed.c->origin.state == ORIGIN_UP;
 }
 
 static void bed_feed(const uint8_t *bytes, size_t len)
@@ -245,7 +246,7 @@ static void bed_feed(const uint8_t *bytes, size_t len)
 			return;
 		bytes += n;
 		len -= (size_t)n;
-		bed.server->proto->readable(bed.c);
+		agent_conn_read(bed.c);
 		bed_turn();
 	}
 }
@@ -277,14 +278,14 @@ static struct bed_call *bed_ask(bool grpc, bool stream)
 
 static void bed_room(struct bed_call *k)
 {
-	struct agent_call *call = k->view.own;
+	struct origin_call *call = k->view.own;
 
 	k->full = false;
 	if (!k->blocked || !k->open)
 		return;
 	k->blocked = false;
 	if (call->conn)
-		bed.server->proto->resume(call->conn, call);
+		agent_conn_resume(call);
 	bed_turn();
 }
 
@@ -311,41 +312,41 @@ static void bed_open(void)
 	agent_timer_set(bed.a, &bed.server->retry, bed.a->now_ns + 3600 * SL_NS_PER_SEC);
 	must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), "no sockets");
 	bed.fd = fds[1];
-	bed.c = calloc(1, bed.server->proto->conn_size);
+	bed.c = calloc(1, offsetof(struct agent_conn, origin) + bed.server->proto->conn_size);
 	must(bed.c != NULL, "no memory");
-	bed.c->server = bed.server;
+	bed.c->origin.server = &bed.server->origin;
 	bed.c->fd = fds[0];
 	bed.c->timer.kind = AGENT_TIMER_CONN;
-	bed.c->state = AGENT_UP;
+	bed.c->origin.state = ORIGIN_UP;
 	sl_list_init(&bed.c->ready);
 	sl_list_init(&bed.c->dirty);
 	sl_list_add_tail(&bed.server->conns, &bed.c->link);
 	bed.server->conn_cnt++;
-	must(bed.server->proto->up(bed.c), "no memory");
+	must(bed.server->proto->up(&bed.c->origin), "no memory");
 	agent_conn_room(bed.c);
 }
 
 /* The server closes: each call ends, or waits for another connection. Then the agent gives up. */
 static void bed_close(void)
 {
-	struct agent_call *call;
+	struct origin_call *call;
 
 	for (unsigned i = 0; i < BED_CALLS; i++)
 		bed.calls[i].full = false;
 	close(bed.fd);
 	bed.fd = -1;
 	for (unsigned i = 0; i < 64 && bed_is_up(); i++) {
-		bed.server->proto->readable(bed.c);
+		agent_conn_read(bed.c);
 		bed_turn();
 	}
 	must(!bed_is_up(), "a connection stays that its server has closed");
-	while ((call = agent_queue_any(&bed.server->waiting)) ||
-	       (call = sl_list_first(&bed.server->resting, struct agent_call, link)))
+	while ((call = origin_queue_any(&bed.server->waiting)) ||
+	       (call = sl_list_first(&bed.server->resting, struct origin_call, link)))
 		agent_call_fail(call, SL_RPC_LOST);
 	for (unsigned i = 0; i < BED_CALLS; i++)
 		must(!bed.calls[i].used || bed.calls[i].ends == 1, "a call has no end");
 	must(!bed.server->busy_cnt && !sl_mempool_used(&bed.a->calls) &&
-		     !sl_mempool_used(&bed.a->clients) && !bed.a->bodies.used,
+		     !sl_mempool_used(&bed.a->clients) && !bed.a->origin.bodies.used,
 	     "something is left of calls that have ended");
 	agent_conns_free(bed.a);
 	bed.c = NULL;

@@ -5,7 +5,7 @@
  * Differential: whatever the agent takes for replies of an HTTP/1 server, llhttp (strict mode) must
  * read as the same statuses, fields and bodies. The first byte says whether HEAD asked.
  *
- * The other direction does not hold on purpose, see agent/h1_reply.h. Left out of the comparison:
+ * The other direction does not hold on purpose, see origin/h1_reply.h. Left out of the comparison:
  *   - chunk extensions with values, which llhttp 8.1 reads in another way (both drop them), and blanks
  *     around them and behind a size, which it refuses
  *   - a Content-Length that is repeated, and framing fields of 204 and 304, which llhttp refuses
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "agent/h1_reply.h"
+#include "origin/h1_reply.h"
 #include "front/http1/http1.h"
 #include <llhttp.h>
 
@@ -162,7 +162,7 @@ static bool contains(struct sl_span s, const char *word)
 	return false;
 }
 
-static bool comparable(const struct agent_h1_reply *r, struct sl_span head)
+static bool comparable(const struct origin_h1_reply *r, struct sl_span head)
 {
 	const uint8_t *eol = memchr(head.ptr, '\r', head.len);
 	unsigned lengths = 0, codings = 0;
@@ -186,7 +186,7 @@ static bool comparable(const struct agent_h1_reply *r, struct sl_span head)
 	       r->status != 101;
 }
 
-static void record_head(const struct agent_h1_reply *r)
+static void record_head(const struct origin_h1_reply *r)
 {
 	add_status(&ours, r->status);
 	for (uint32_t i = 0; i < r->fields.cnt; i++) {
@@ -203,7 +203,7 @@ static struct sl_span chunked(struct sl_span in, bool *ok)
 {
 	struct sl_http1_chunked c = {.stops = true};
 	struct sl_front_limits limits;
-	struct agent_fields f;
+	struct origin_fields f;
 	const char *wrong;
 	unsigned status = 0;
 	ssize_t len;
@@ -226,7 +226,7 @@ static struct sl_span chunked(struct sl_span in, bool *ok)
 		if (!in.len && c.state != SL_CHUNKED_TRAILER)
 			return in;
 	}
-	len = agent_h1_fields(in, &f, &wrong);
+	len = origin_h1_fields(in, &f, &wrong);
 	if (len <= 0)
 		return in;
 	*ok = !contains(sl_span_first(in, (size_t)len), "content-length") &&
@@ -242,18 +242,18 @@ static void run_ours(struct sl_span in)
 
 	ours.len = ours.messages = 0;
 	while (go && in.len) {
-		static struct agent_h1_reply r;
-		ssize_t n = agent_h1_head(in, to_head, &r);
+		static struct origin_h1_reply r;
+		ssize_t n = origin_h1_head(in, to_head, &r);
 
 		if (n <= 0 || !comparable(&r, sl_span_first(in, (size_t)n)))
 			return;
 		record_head(&r);
 		in = sl_span_skip(in, (size_t)n);
-		if (r.body == AGENT_CHUNKS) {
+		if (r.body == ORIGIN_CHUNKS) {
 			in = chunked(in, &go);
-		} else if (r.body != AGENT_NO_BODY) {
-			go = r.body == AGENT_UNTIL_CLOSE || in.len >= r.length;
-			n = r.body == AGENT_UNTIL_CLOSE ? (ssize_t)in.len : (ssize_t)r.length;
+		} else if (r.body != ORIGIN_NO_BODY) {
+			go = r.body == ORIGIN_UNTIL_CLOSE || in.len >= r.length;
+			n = r.body == ORIGIN_UNTIL_CLOSE ? (ssize_t)in.len : (ssize_t)r.length;
 			if (go) {
 				add(&ours, in.ptr, (size_t)n);
 				in = sl_span_skip(in, (size_t)n);

@@ -3,7 +3,8 @@
 #ifndef SL_TESTS_AGENT_H2_H
 #define SL_TESTS_AGENT_H2_H
 
-#include "agent/h2.h"
+#include "agent/internal.h"
+#include "origin/h2.h"
 #include "base/bytes.h"
 #include "agent_bed.h"
 

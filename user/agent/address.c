@@ -90,7 +90,7 @@ static void next_address(struct agent_server *s)
 		struct agent_conn *c = sl_container_of(at, struct agent_conn, link);
 
 		c->stale = true;
-		if (c->state == AGENT_UP && !sl_list_empty(&c->ready) &&
+		if (c->origin.state == ORIGIN_UP && !sl_list_empty(&c->ready) &&
 		    sl_timer_pending(&c->timer.t))
 			agent_conn_close(c, "its server has moved");
 		else

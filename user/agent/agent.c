@@ -63,7 +63,9 @@ static void on_timer(void *arg, struct sl_timer *t)
 
 	(void)arg;
 	switch (at->kind) {
-	case AGENT_TIMER_CALL: agent_call_late(sl_container_of(at, struct agent_call, late)); break;
+	case AGENT_TIMER_CALL:
+		agent_call_late(&sl_container_of(at, struct agent_call, late)->origin);
+		break;
 	case AGENT_TIMER_CONN:
 		agent_conn_late(sl_container_of(at, struct agent_conn, timer));
 		break;
@@ -109,10 +111,10 @@ static uint32_t streams_of_address(const struct agent_server *s)
 	return most > 1 ? (uint32_t)most / 2 : 1;
 }
 
-struct agent_shares agent_server_shares(const struct agent_server *s)
+struct origin_shares agent_server_shares(const struct agent_server *s)
 {
-	return (struct agent_shares){
-		.places = agent_concurrency_limit_now(&s->limit),
+	return (struct origin_shares){
+		.places = origin_concurrency_limit_now(&s->limit),
 		.busy = s->busy_cnt,
 		.exact = s->limit.fixed,
 		.streams = streams_of_address(s),
@@ -166,14 +168,22 @@ struct agent *sl_agent_open(struct sl_err *err)
 	a->now_ns = sl_now_ns();
 	(void)sl_rand_bytes(&seed, sizeof(seed));
 	sl_prng_seed(&a->prng, seed ^ a->now_ns);
-	sl_capped_init(&a->bodies, AGENT_BODIES_MEM);
-	sl_list_init(&a->unread);
+	if (!origin_init(&a->origin, AGENT_BODIES_MEM)) {
+		sl_err_set(err, "out of memory");
+		free(a);
+		return NULL;
+	}
+	a->origin.io = &agent_io;
+	a->origin.ops = &agent_call_ops;
+	a->origin.area = "agent";
+	a->origin.prng = &a->prng;
+	a->origin.now_ns = a->now_ns;
 	sl_wheel_init(&a->wheel, a->now_ns, TICK_NS);
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	a->names = agent_names_new();
 	if (a->epoll_fd >= 0 && a->names &&
 	    sl_mempool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0 &&
-	    sl_mempool_init(&a->clients, sizeof(struct agent_client), 64, AGENT_CALLS_MAX) == 0 &&
+	    sl_mempool_init(&a->clients, sizeof(struct origin_client), 64, AGENT_CALLS_MAX) == 0 &&
 	    sl_agent_watch(a, agent_names_fd(a->names), on_names, a) == 0)
 		return a;
 	sl_err_set(err, "agent: %s", strerror(errno));
@@ -231,9 +241,9 @@ static bool is_draining(struct agent *a, const char *listen)
 {
 	for_each_server(a, s)
 	{
-		if (!s->leaving || strcmp(s->listen, listen) != 0)
+		if (!s->origin.leaving || strcmp(s->listen, listen) != 0)
 			continue;
-		s->leaving = false;
+		s->origin.leaving = false;
 		sl_backend_leave(s->backend, false);
 		sl_log_info("agent: %s stays", s->name);
 		return true;
@@ -269,8 +279,8 @@ void sl_agent_remove(struct agent *a, const char *listen)
 {
 	for_each_server(a, s)
 	{
-		if (!s->leaving && strcmp(s->listen, listen) == 0) {
-			s->leaving = true;
+		if (!s->origin.leaving && strcmp(s->listen, listen) == 0) {
+			s->origin.leaving = true;
 			sl_backend_leave(s->backend, true);
 		}
 	}
@@ -306,7 +316,7 @@ static void sleep_and_take(struct agent *a, bool more)
 	if (armed) {
 		for_each_server(a, s) sl_backend_disarm(s->backend);
 	}
-	a->now_ns = sl_now_ns();
+	a->now_ns = a->origin.now_ns = sl_now_ns();
 	for (int i = 0; i < n; i++) {
 		struct agent_watch *w = ev[i].data.ptr;
 
@@ -353,7 +363,7 @@ static void run_turn(struct agent *a)
 	sl_list_for_each_safe (at, next, &a->servers) {
 		struct agent_server *s = sl_container_of(at, struct agent_server, link);
 
-		if (s->leaving && is_left(s))
+		if (s->origin.leaving && is_left(s))
 			agent_server_free(s);
 	}
 }
@@ -369,7 +379,7 @@ void sl_agent_run(struct agent *a)
 		run_turn(a);
 	for_each_server(a, s)
 	{
-		s->leaving = true;
+		s->origin.leaving = true;
 		sl_backend_leave(s->backend, true);
 	}
 	until = sl_now_ns() + DRAIN_NS;
@@ -403,7 +413,7 @@ void sl_agent_close(struct agent *a)
 	agent_conns_free(a);
 	sl_mempool_fini(&a->calls);
 	sl_mempool_fini(&a->clients);
-	sl_capped_fini(&a->bodies);
+	origin_fini(&a->origin);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	free(a);

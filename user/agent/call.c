@@ -11,110 +11,121 @@
 #include <errno.h>
 
 #include "agent/internal.h"
-#include "agent/reply.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/front.h"
+#include "origin/reply.h"
 
 #define REST_NS (200 * SL_NS_PER_MS)
 
-struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
+struct origin_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
 {
 	struct agent *a = s->a;
-	struct agent_call *call = sl_mempool_get(&a->calls);
+	struct agent_call *own = sl_mempool_get(&a->calls);
+	struct origin_call *call = &own->origin;
 	uint64_t budget_us;
 
-	if (!call)
+	if (!own)
 		return NULL;
-	*call = (struct agent_call){
-		.server = s,
+	*own = (struct agent_call){0};
+	*call = (struct origin_call){
+		.server = &s->origin,
 		.rq = rq,
 		.deadline_ns = UINT64_MAX,
 		.grpc = rq->protocol == SL_PROTO_GRPC,
 	};
 	sl_list_init(&call->link);
-	if (!agent_queue_enter(&s->waiting, call, rq->client)) {
-		sl_mempool_put(&a->calls, call);
+	if (!origin_queue_enter(&s->waiting, call, rq->client)) {
+		sl_mempool_put(&a->calls, own);
 		return NULL;
 	}
 	rq->own = call;
 	budget_us = rq->long_budget_us ? rq->long_budget_us : rq->budget_us;
 	if (budget_us && budget_us < (UINT64_MAX - rq->arrived_ns) / SL_NS_PER_US) {
 		call->deadline_ns = rq->arrived_ns + budget_us * SL_NS_PER_US;
-		agent_timer_set(a, &call->late, call->deadline_ns);
+		agent_timer_set(a, &own->late, call->deadline_ns);
 	}
 	if (stream)
-		agent_body_init(call);
-	agent_queue_add(&s->waiting, call);
+		origin_body_init(call);
+	origin_queue_add(&s->waiting, call);
 	return call;
 }
 
-static void set_stream(struct agent_call *call, bool is)
+static void set_stream(struct origin_call *call, bool is)
 {
+	struct agent_call *own = agent_call_of(call);
+
 	call->client->streams_cnt += is;
-	call->client->streams_cnt -= call->streams;
-	call->server->a->pump |= call->streams && !is;
-	call->streams = is;
+	call->client->streams_cnt -= own->streams;
+	agent_server_of(call)->a->pump |= own->streams && !is;
+	own->streams = is;
 }
 
-static void count_call(struct agent_call *call)
+static void count_call(struct origin_call *call)
 {
-	call->start_ns = call->server->a->now_ns;
+	struct agent_server *s = agent_server_of(call);
+	struct agent_call *own = agent_call_of(call);
+
+	own->start_ns = s->a->now_ns;
 	set_stream(call, false);
-	if (call->counted)
+	if (own->counted)
 		return;
-	agent_queue_hold(&call->server->waiting, call);
-	call->server->busy_cnt++;
-	call->counted = true;
+	origin_queue_hold(&s->waiting, call);
+	s->busy_cnt++;
+	own->counted = true;
 }
 
-static void uncount_call(struct agent_call *call)
+static void uncount_call(struct origin_call *call)
 {
+	struct agent_server *s = agent_server_of(call);
+	struct agent_call *own = agent_call_of(call);
+
 	set_stream(call, false);
-	if (!call->counted)
+	if (!own->counted)
 		return;
-	agent_queue_release(&call->server->waiting, call);
-	call->server->busy_cnt--;
-	call->server->a->pump = true;
-	call->counted = false;
+	origin_queue_release(&s->waiting, call);
+	s->busy_cnt--;
+	s->a->pump = true;
+	own->counted = false;
 }
 
 /* Releases the place of a call that waits for its client. A fixed limit keeps counting it. */
-static void let_go(struct agent_call *call)
+static void let_go(struct origin_call *call)
 {
-	if (call->server->limit.fixed)
+	if (agent_server_of(call)->limit.fixed)
 		return;
 	uncount_call(call);
 	set_stream(call, true);
 }
 
-void agent_call_end(struct agent_call *call)
+void agent_call_end(struct origin_call *call)
 {
-	struct agent_server *s = call->server;
+	struct agent_server *s = agent_server_of(call);
+	struct agent_call *own = agent_call_of(call);
 
 	uncount_call(call);
-	agent_queue_leave(&s->waiting, call);
-	agent_body_drop(call);
-	agent_timer_cancel(s->a, &call->late);
-	sl_mempool_put(&s->a->calls, call);
+	origin_queue_leave(&s->waiting, call);
+	origin_body_drop(call);
+	agent_timer_cancel(s->a, &own->late);
+	sl_mempool_put(&s->a->calls, own);
 }
 
-static void take_off(struct agent_call *call)
+static void take_off(struct origin_call *call)
 {
-	struct agent_server *s = call->server;
+	struct agent_server *s = agent_server_of(call);
 
 	if (call->over)
 		return;
 	if (call->conn) {
 		s->proto->cancel(call->conn, call);
-	} else if (call->rest_ns) {
+	} else if (agent_call_of(call)->rest_ns) {
 		sl_list_del(&call->link);
 	} else if (!sl_list_empty(&call->link)) {
-		agent_queue_remove(&s->waiting, call);
+		origin_queue_remove(&s->waiting, call);
 	}
 }
 
-void agent_call_fail(struct agent_call *call, enum sl_rpc_status status)
+void agent_call_fail(struct origin_call *call, enum sl_rpc_status status)
 {
 	struct sl_request_view *rq = call->rq;
 
@@ -125,62 +136,63 @@ void agent_call_fail(struct agent_call *call, enum sl_rpc_status status)
 	agent_call_end(call);
 }
 
-void agent_call_refuse(struct agent_call *call)
+void agent_call_refuse(struct origin_call *call)
 {
-	agent_call_fail(call, call->repeated ? SL_RPC_UNANSWERED : SL_RPC_REFUSED);
+	agent_call_fail(call, agent_call_of(call)->repeated ? SL_RPC_UNANSWERED : SL_RPC_REFUSED);
 }
 
-void agent_call_data(struct agent_call *call, const void *bytes, size_t len, size_t left)
+void agent_call_data(struct origin_call *call, const void *bytes, size_t len, size_t left)
 {
-	if (!agent_body_add(call, bytes, len, left))
+	if (!origin_body_add(call, bytes, len, left))
 		agent_call_fail(call, SL_RPC_INTERNAL);
 	else
-		call->server->proto->body(call->conn, call);
+		agent_server_of(call)->proto->body(call->conn, call);
 }
 
-void agent_call_data_end(struct agent_call *call)
+void agent_call_data_end(struct origin_call *call)
 {
-	if (!agent_body_end(call)) {
+	if (!origin_body_end(call)) {
 		agent_call_fail(call, SL_RPC_INTERNAL);
 		return;
 	}
 	if (!call->answered)
 		count_call(call);
-	call->server->proto->body(call->conn, call);
+	agent_server_of(call)->proto->body(call->conn, call);
 }
 
 /*
  * Delays the last try: connections of a dying process end one by one, and an immediate try could
  * meet another of them.
  */
-static void pause_reconnect(struct agent_call *call)
+static void pause_reconnect(struct origin_call *call)
 {
-	struct agent_server *s = call->server;
+	struct agent_server *s = agent_server_of(call);
+	struct agent_call *own = agent_call_of(call);
 
-	call->rest_ns = s->a->now_ns + REST_NS;
+	own->rest_ns = s->a->now_ns + REST_NS;
 	sl_list_add_tail(&s->resting, &call->link);
 	s->probe = true;
 	if (!sl_timer_pending(&s->rest.t))
-		agent_timer_set(s->a, &s->rest, call->rest_ns);
+		agent_timer_set(s->a, &s->rest, own->rest_ns);
 }
 
 void agent_calls_rested(struct agent_server *s)
 {
-	struct agent_call *call;
+	struct origin_call *call;
 
-	while ((call = sl_list_first(&s->resting, struct agent_call, link)) &&
-	       call->rest_ns <= s->a->now_ns) {
-		call->rest_ns = 0;
+	while ((call = sl_list_first(&s->resting, struct origin_call, link)) &&
+	       agent_call_of(call)->rest_ns <= s->a->now_ns) {
+		agent_call_of(call)->rest_ns = 0;
 		sl_list_del(&call->link);
-		agent_queue_again(&s->waiting, call);
+		origin_queue_again(&s->waiting, call);
 	}
 	if (call)
-		agent_timer_set(s->a, &s->rest, call->rest_ns);
+		agent_timer_set(s->a, &s->rest, agent_call_of(call)->rest_ns);
 }
 
-void agent_call_lost(struct agent_call *call, const char *why)
+void agent_call_lost(struct origin_call *call, const char *why)
 {
-	struct agent_server *s = call->server;
+	struct agent_server *s = agent_server_of(call);
 
 	call->over = true;
 	/*
@@ -196,28 +208,28 @@ void agent_call_lost(struct agent_call *call, const char *why)
 	}
 	call->conn = NULL;
 	call->stream = NULL;
-	call->repeated |= call->written;
+	agent_call_of(call)->repeated |= call->written;
 	call->written = call->over = false;
 	s->a->pump = true;
 	uncount_call(call);
 	if (call->body.on)
-		agent_body_stop(call);
+		origin_body_stop(call);
 	if (call->tries > 1)
 		pause_reconnect(call);
 	else
-		agent_queue_again(&s->waiting, call);
+		origin_queue_again(&s->waiting, call);
 }
 
-void agent_call_late(struct agent_call *call)
+void agent_call_late(struct origin_call *call)
 {
 	agent_call_fail(call, SL_RPC_EXPIRED);
 }
 
-void agent_call_assign(struct agent_call *call, struct agent_conn *c)
+void agent_call_assign(struct origin_call *call, struct agent_conn *c)
 {
-	struct agent_server *s = call->server;
+	struct agent_server *s = agent_server_of(call);
 
-	call->conn = c;
+	call->conn = &c->origin;
 	call->tries++;
 	call->written = false;
 	if (!call->body.on || call->body.ended || !call->rq->length || s->limit.fixed)
@@ -226,20 +238,21 @@ void agent_call_assign(struct agent_call *call, struct agent_conn *c)
 		set_stream(call, true);
 }
 
-void agent_call_answered(struct agent_call *call)
+static void on_answered(struct origin_call *call)
 {
-	struct agent_server *s = call->server;
+	struct agent_server *s = agent_server_of(call);
+	struct agent_call *own = agent_call_of(call);
 
-	if (!call->begun && call->counted)
-		agent_concurrency_limit_sample(&s->limit, s->a->now_ns - call->start_ns,
-					       s->busy_cnt);
+	if (!call->begun && own->counted)
+		origin_concurrency_limit_sample(&s->limit, s->a->now_ns - own->start_ns,
+						s->busy_cnt);
 	if (!call->body.on)
 		return;
-	agent_body_once(call);
+	origin_body_once(call);
 	let_go(call);
 }
 
-bool agent_call_send_continue(struct agent_call *call)
+static bool send_continue(struct origin_call *call)
 {
 	if (sl_stream_send_continue(call->rq) != -EAGAIN)
 		return true;
@@ -248,8 +261,8 @@ bool agent_call_send_continue(struct agent_call *call)
 }
 
 /* Interim replies are hints, which may be dropped. */
-void agent_call_interim(const struct agent_call *call, uint16_t status,
-			const struct agent_reply_fields *fields)
+static void pass_interim(struct origin_call *call, uint16_t status,
+			 const struct origin_reply_fields *fields)
 {
 	const struct sl_reply_args args = {
 		.status = status, .headers = fields->at, .header_cnt = fields->cnt};
@@ -258,7 +271,7 @@ void agent_call_interim(const struct agent_call *call, uint16_t status,
 		(void)sl_reply_interim(call->rq, &args);
 }
 
-bool agent_call_reply(struct agent_call *call, const struct sl_reply_args *args)
+static bool pass_reply(struct origin_call *call, const struct sl_reply_args *args)
 {
 	struct sl_request_view *rq = call->rq;
 	int rc;
@@ -282,3 +295,21 @@ bool agent_call_reply(struct agent_call *call, const struct sl_reply_args *args)
 	agent_call_end(call);
 	return true;
 }
+
+static void set_flow(struct origin_call *call, bool flows)
+{
+	if (flows)
+		sl_stream_resume(call->rq);
+	else
+		sl_stream_pause(call->rq);
+}
+
+const struct origin_ops agent_call_ops = {
+	.answered = on_answered,
+	.send_continue = send_continue,
+	.interim = pass_interim,
+	.reply = pass_reply,
+	.fail = agent_call_fail,
+	.lost = agent_call_lost,
+	.flow = set_flow,
+};

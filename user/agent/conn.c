@@ -3,57 +3,75 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/internal.h"
 #include "base/clock.h"
 
 #define CONNECT_NS (3 * SL_NS_PER_SEC)
+#define IDLE_NS    (50 * SL_NS_PER_SEC)
 
-void agent_conn_wait_for(struct agent_conn *c, uint32_t events)
+enum { READS_MAX = 16 };
+
+static struct agent_conn *conn_of(struct origin_conn *c)
+{
+	return sl_container_of(c, struct agent_conn, origin);
+}
+
+static struct agent *agent_of(const struct agent_conn *c)
+{
+	return agent_conn_server(c)->a;
+}
+
+static void wait_for(struct agent_conn *c, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = &c->watch};
 	int op = !events ? EPOLL_CTL_DEL : c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-	if (events == c->events || c->state == AGENT_DEAD)
+	if (events == c->events || c->origin.state == ORIGIN_DEAD)
 		return;
 	/* Without events epoll would still report errors of the socket, again and again. */
-	(void)epoll_ctl(c->server->a->epoll_fd, op, c->fd, &ev);
+	(void)epoll_ctl(agent_of(c)->epoll_fd, op, c->fd, &ev);
 	c->events = events;
 }
 
 void agent_conn_room(struct agent_conn *c)
 {
+	struct agent_server *s = agent_conn_server(c);
+
 	sl_list_del(&c->ready);
-	if (c->state == AGENT_UP && !c->stale && c->server->proto->room(c))
-		sl_list_add_head(&c->server->ready, &c->ready);
+	if (c->origin.state == ORIGIN_UP && !c->stale && s->proto->room(&c->origin))
+		sl_list_add_head(&s->ready, &c->ready);
 }
 
 void agent_conn_close(struct agent_conn *c, const char *why)
 {
-	struct agent_server *s = c->server;
+	struct agent_server *s = agent_conn_server(c);
 
-	if (c->state == AGENT_DEAD)
+	if (c->origin.state == ORIGIN_DEAD)
 		return;
-	s->connecting -= c->state == AGENT_CONNECTING;
+	s->connecting -= c->origin.state == ORIGIN_CONNECTING;
 	s->conn_cnt--;
-	c->state = AGENT_DEAD;
+	c->origin.state = ORIGIN_DEAD;
 	sl_list_del(&c->ready);
 	sl_list_del(&c->dirty);
 	sl_list_del(&c->link);
 	agent_timer_cancel(s->a, &c->timer);
-	s->proto->closing(c, why);
+	s->proto->closing(&c->origin, why);
 	close(c->fd);
 	sl_list_add_tail(&s->a->dead, &c->link);
 }
 
-void agent_conn_write_soon(struct agent_conn *c)
+/* All output has been taken from the protocol, also what was scheduled meanwhile. */
+static void write_conn(struct agent_conn *c)
 {
+	agent_conn_server(c)->proto->writable(&c->origin);
 	sl_list_del(&c->dirty);
-	sl_list_add_tail(&c->server->a->dirty, &c->dirty);
 }
 
 void agent_conns_write(struct agent *a)
@@ -61,8 +79,111 @@ void agent_conns_write(struct agent *a)
 	struct agent_conn *c;
 
 	while ((c = sl_list_first(&a->dirty, struct agent_conn, dirty)))
-		c->server->proto->writable(c); /* removes it from the list */
+		write_conn(c);
 }
+
+void agent_conn_read(struct agent_conn *c)
+{
+	const struct origin_proto *proto = agent_conn_server(c)->proto;
+	struct origin_space space;
+	ssize_t n;
+
+	for (unsigned i = 0; i < READS_MAX; i++) {
+		space = proto->space(&c->origin);
+		if (!space.len)
+			break;
+		n = recv(c->fd, space.at, space.len, 0);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			break;
+		if (n <= 0) {
+			proto->eof(&c->origin, n ? strerror(errno) : NULL);
+			break;
+		}
+		if (!proto->input(&c->origin, (size_t)n) || (size_t)n < space.len)
+			break;
+	}
+	if (c->origin.state == ORIGIN_UP)
+		proto->pause(&c->origin);
+}
+
+void agent_conn_resume(struct origin_call *call)
+{
+	struct agent_conn *c = conn_of(call->conn);
+
+	if (agent_conn_server(c)->proto->resume(&c->origin, call))
+		agent_conn_read(c);
+}
+
+/* Transport of the protocols. */
+
+static ssize_t io_send(struct origin_conn *c, const struct iovec *iov, unsigned cnt)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = cnt};
+	ssize_t n = sendmsg(conn_of(c)->fd, &msg, MSG_NOSIGNAL);
+
+	if (n >= 0)
+		return n;
+	return errno == EINTR ? -EAGAIN : -errno;
+}
+
+static bool io_shut(struct origin_conn *c)
+{
+	return shutdown(conn_of(c)->fd, SHUT_WR) == 0;
+}
+
+static void io_read(struct origin_conn *c)
+{
+	agent_conn_read(conn_of(c));
+}
+
+static void io_wait(struct origin_conn *c, bool input, bool writable)
+{
+	wait_for(conn_of(c), (input ? EPOLLIN : 0) | (writable ? EPOLLOUT : 0));
+}
+
+static void io_write_soon(struct origin_conn *o)
+{
+	struct agent_conn *c = conn_of(o);
+
+	sl_list_del(&c->dirty);
+	sl_list_add_tail(&agent_of(c)->dirty, &c->dirty);
+}
+
+static void io_idle(struct origin_conn *o)
+{
+	struct agent_conn *c = conn_of(o);
+
+	agent_timer_set(agent_of(c), &c->timer, agent_of(c)->now_ns + IDLE_NS);
+}
+
+static void io_busy(struct origin_conn *o)
+{
+	struct agent_conn *c = conn_of(o);
+
+	agent_timer_cancel(agent_of(c), &c->timer);
+}
+
+static void io_room(struct origin_conn *c)
+{
+	agent_conn_room(conn_of(c));
+}
+
+static void io_close(struct origin_conn *c, const char *why)
+{
+	agent_conn_close(conn_of(c), why);
+}
+
+const struct origin_io agent_io = {
+	.send = io_send,
+	.shut = io_shut,
+	.read = io_read,
+	.wait = io_wait,
+	.write_soon = io_write_soon,
+	.idle = io_idle,
+	.busy = io_busy,
+	.room = io_room,
+	.close = io_close,
+};
 
 void agent_conns_free(struct agent *a)
 {
@@ -74,8 +195,8 @@ void agent_conns_free(struct agent *a)
 
 void agent_conn_late(struct agent_conn *c)
 {
-	struct agent_server *s = c->server;
-	bool connecting = c->state == AGENT_CONNECTING;
+	struct agent_server *s = agent_conn_server(c);
+	bool connecting = c->origin.state == ORIGIN_CONNECTING;
 
 	agent_conn_close(c, connecting ? "no answer" : "idle");
 	if (connecting)
@@ -85,15 +206,13 @@ void agent_conn_late(struct agent_conn *c)
 static void on_event(struct agent_watch *w, uint32_t events)
 {
 	struct agent_conn *c = sl_container_of(w, struct agent_conn, watch);
-	struct agent_server *s = c->server;
-	const struct agent_proto *proto;
+	struct agent_server *s = agent_conn_server(c);
 	socklen_t len = sizeof(int);
 	int error = 0;
 
-	if (c->state == AGENT_DEAD)
+	if (c->origin.state == ORIGIN_DEAD)
 		return;
-	proto = s->proto;
-	if (c->state == AGENT_CONNECTING) {
+	if (c->origin.state == ORIGIN_CONNECTING) {
 		if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 			error = errno;
 		if (error) {
@@ -101,11 +220,11 @@ static void on_event(struct agent_watch *w, uint32_t events)
 			agent_server_down(s, strerror(error));
 			return;
 		}
-		c->state = AGENT_UP;
+		c->origin.state = ORIGIN_UP;
 		s->connecting--;
 		agent_timer_cancel(s->a, &c->timer);
-		agent_conn_wait_for(c, EPOLLIN);
-		if (!proto->up(c)) {
+		wait_for(c, EPOLLIN);
+		if (!s->proto->up(&c->origin)) {
 			agent_conn_close(c, "out of memory");
 			return;
 		}
@@ -113,13 +232,13 @@ static void on_event(struct agent_watch *w, uint32_t events)
 		agent_conn_room(c);
 		return;
 	}
-	if (c->state == AGENT_UP && (events & EPOLLOUT))
-		proto->writable(c);
-	if (c->state == AGENT_UP && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+	if (events & EPOLLOUT)
+		write_conn(c);
+	if (c->origin.state == ORIGIN_UP && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
 		if (c->events & EPOLLIN)
-			proto->readable(c);
+			agent_conn_read(c);
 		else
-			agent_conn_wait_for(c, 0); /* the end is seen at the next read */
+			wait_for(c, 0); /* the end is seen at the next read */
 	}
 }
 
@@ -146,7 +265,9 @@ static int take_socket(struct agent_server *s)
 bool agent_conn_open(struct agent_server *s)
 {
 	int one = 1, fd = take_socket(s);
-	struct agent_conn *c = fd < 0 ? NULL : calloc(1, s->proto->conn_size);
+	struct agent_conn *c =
+		fd < 0 ? NULL
+		       : calloc(1, offsetof(struct agent_conn, origin) + s->proto->conn_size);
 	int rc;
 
 	if (!c) {
@@ -170,7 +291,7 @@ bool agent_conn_open(struct agent_server *s)
 		return false;
 	}
 	c->watch.fn = on_event;
-	c->server = s;
+	c->origin.server = &s->origin;
 	c->fd = fd;
 	c->timer.kind = AGENT_TIMER_CONN;
 	sl_list_init(&c->ready);
@@ -179,6 +300,6 @@ bool agent_conn_open(struct agent_server *s)
 	s->conn_cnt++;
 	s->connecting++;
 	agent_timer_set(s->a, &c->timer, s->a->now_ns + CONNECT_NS);
-	agent_conn_wait_for(c, EPOLLOUT);
+	wait_for(c, EPOLLOUT);
 	return true;
 }

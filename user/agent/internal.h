@@ -2,7 +2,7 @@
 /*
  * Internal interfaces of the agent.
  *
- *    gateway -> sl_backend -> server: waiting -> conn (h1: one call; h2: many) -> the server's socket
+ *    gateway -> sl_backend -> server: waiting -> conn (room origin) -> the server's socket
  *    gateway <- sl_reply   <- call           <-  conn                          <-
  *
  * A call is one request, owned by its server. It ends with the last part of its reply or with
@@ -15,25 +15,21 @@
 
 #include <sys/socket.h>
 #include "agent/agent.h"
-#include "agent/body.h"
-#include "agent/concurrency_limit.h"
 #include "agent/names.h"
-#include "agent/queue.h"
-#include "agent/request.h"
 #include "base/list.h"
 #include "base/mempool.h"
 #include "base/rand.h"
 #include "base/wheel.h"
 #include "config/agent_status.h"
 #include "config/server.h"
-#include "rpc/capped_alloc.h"
-#include "sluice/backend.h"
+#include "origin/concurrency_limit.h"
+#include "origin/origin.h"
+#include "origin/queue.h"
 
 enum {
 	AGENT_CALLS_MAX = 65536,
 	AGENT_CONNS_MAX = 16384, /* per server */
 	AGENT_TRIES_MAX = 3,
-	AGENT_INTERIM_MAX = 32, /* 1xx before a reply */
 };
 #define AGENT_BODIES_MEM ((size_t)1 << 30) /* bytes of request bodies and HTTP/2 replies */
 
@@ -61,8 +57,7 @@ struct agent {
 	uint64_t now_ns;
 	struct sl_wheel wheel;
 	struct sl_mempool calls, clients;
-	struct sl_capped_alloc bodies;
-	struct sl_list unread; /* HTTP/2 streams that wait for the gateway, oldest first */
+	struct origin origin;
 	struct sl_list servers, watches;
 	struct sl_list dead;
 	struct sl_list dirty; /* have output for the end of the turn */
@@ -72,50 +67,25 @@ struct agent {
 	volatile int stop;
 };
 
-struct agent_conn;
-struct agent_call;
-
-/* Bytes of one reply part; with the SDK's header it fits a block of the SDK's memory. */
-enum { AGENT_PART_MAX = 15 << 10 };
-
-/* Operations of a protocol towards servers (h1.c, h2.c). */
-struct agent_proto {
-	size_t conn_size;
-	unsigned calls_per_conn;
-	bool (*up)(struct agent_conn *c);             /* connected; false: unusable */
-	unsigned (*room)(const struct agent_conn *c); /* further calls that fit */
-	void (*start)(struct agent_conn *c, struct agent_call *call);
-	void (*readable)(struct agent_conn *c);
-	void (*writable)(struct agent_conn *c);
-	/* More of the body, or its end, is available. */
-	void (*body)(struct agent_conn *c, struct agent_call *call);
-	void (*cancel)(struct agent_conn *c, struct agent_call *call);
-	void (*resume)(struct agent_conn *c,
-		       struct agent_call *call); /* the gateway has room again */
-	/* Returns all calls with agent_call_lost(); `why` is the cause. */
-	void (*closing)(struct agent_conn *c, const char *why);
-};
-extern const struct agent_proto agent_h1, agent_h2;
-
 struct agent_server {
 	struct agent_watch watch; /* SDK's descriptor */
 	struct sl_list link;
 	struct agent *a;
 	struct sl_backend *backend;
-	const struct agent_proto *proto;
+	struct origin_server origin;
+	const struct origin_proto *proto;
 	struct sl_server_url url;
 	struct sockaddr_storage addr;
 	socklen_t addr_len; /* 0: not resolved yet */
 	struct agent_query query;
 	struct agent_timer lookup;
 	char *name, *listen;
-	struct agent_authority *authority;
-	struct agent_queue waiting;
+	struct origin_queue waiting;
 	struct sl_list resting; /* before their last try */
 	struct sl_list ready;   /* have room; most recently used first */
 	struct sl_list conns;
 	uint32_t busy_cnt, conn_cnt, connecting;
-	struct agent_concurrency_limit limit;
+	struct origin_concurrency_limit limit;
 	struct agent_timer retry; /* next attempt to connect */
 	struct agent_timer rest;
 	uint64_t down_ns; /* refuses connections since; 0: accepts */
@@ -125,46 +95,46 @@ struct agent_server {
 	bool named, lost_name; /* has a host name; the last look-up failed */
 	bool found;            /* had an address before */
 	bool probe;            /* try a connection for resting calls */
-	bool told_unready, leaving;
+	bool told_unready;
 	struct sl_agent_status_server *status; /* NULL: no shared memory */
 };
 
 struct agent_call {
-	struct sl_list link; /* in its server or connection */
-	struct agent_client *client;
-	struct agent_server *server;
-	struct sl_request_view *rq; /* NULL: answered */
-	struct agent_conn *conn;    /* NULL: waiting */
+	struct origin_call origin; /* first */
 	struct agent_timer late;
-	uint64_t start_ns;    /* assigned to a connection */
-	uint64_t rest_ns;     /* 0: not resting */
-	uint64_t deadline_ns; /* UINT64_MAX: none */
-	uint8_t tries;
-	bool grpc;
-	bool written;  /* in this try */
-	bool repeated; /* written in an earlier try */
-	bool answered; /* bytes of a reply were received */
-	bool begun;    /* a part of the reply was sent */
-	bool over;     /* the connection is done with it */
-	bool counted;  /* in server->busy_cnt */
-	bool streams;  /* counted in client->streams_cnt */
-	void *stream;
-	struct agent_body body;
+	uint64_t start_ns; /* assigned to a connection */
+	uint64_t rest_ns;  /* 0: not resting */
+	bool repeated;     /* written in an earlier try */
+	bool counted;      /* in server->busy_cnt */
+	bool streams;      /* counted in client->streams_cnt */
 };
-
-enum agent_conn_state { AGENT_CONNECTING, AGENT_UP, AGENT_DEAD };
 
 struct agent_conn {
 	struct agent_watch watch;
 	struct sl_list link, ready; /* in its server */
 	struct sl_list dirty;       /* in the agent */
-	struct agent_server *server;
 	int fd;
 	uint32_t events;
-	uint8_t state;
 	bool stale;               /* the server has another address: no more calls */
 	struct agent_timer timer; /* connect or idle */
+	/* The protocol's connection, of proto->conn_size; last. */
+	struct origin_conn origin;
 };
+
+static inline struct agent_call *agent_call_of(struct origin_call *call)
+{
+	return sl_container_of(call, struct agent_call, origin);
+}
+
+static inline struct agent_server *agent_server_of(const struct origin_call *call)
+{
+	return sl_container_of(call->server, struct agent_server, origin);
+}
+
+static inline struct agent_server *agent_conn_server(const struct agent_conn *c)
+{
+	return sl_container_of(c->origin.server, struct agent_server, origin);
+}
 
 static inline void agent_timer_set(struct agent *a, struct agent_timer *t, uint64_t ns)
 {
@@ -185,19 +155,21 @@ bool agent_close_idle(struct agent *a);
 /* Returns the highest descriptor that a new connection may have. */
 int agent_fds_of(const struct agent_server *server);
 /* Returns what the clients of the server share now. */
-struct agent_shares agent_server_shares(const struct agent_server *s);
+struct origin_shares agent_server_shares(const struct agent_server *s);
 
 /* conn.c */
 /* Starts a connection attempt. Returns false without a socket. */
 bool agent_conn_open(struct agent_server *s);
 /* Closes a connection and returns its calls. `why` is for the log and lost calls. */
 void agent_conn_close(struct agent_conn *c, const char *why);
-void agent_conn_wait_for(struct agent_conn *c, uint32_t events);
-/* Updates the list of connections with room. Called by the protocol. */
+/* Updates the list of connections with room. */
 void agent_conn_room(struct agent_conn *c);
 void agent_conn_late(struct agent_conn *c);
-/* Schedules output for the end of the turn. */
-void agent_conn_write_soon(struct agent_conn *c);
+/* Reads until the socket is empty or the protocol takes no more. */
+void agent_conn_read(struct agent_conn *c);
+/* The gateway has room for the reply of a call that is on a connection. */
+void agent_conn_resume(struct origin_call *call);
+extern const struct origin_io agent_io;
 /* Called at the end of a turn. */
 void agent_conns_write(struct agent *a);
 void agent_conns_free(struct agent *a);
@@ -233,37 +205,25 @@ void agent_address_text(const struct agent_server *s, char *to, size_t len);
 
 /* call.c */
 /* Creates a call that waits for a connection. Returns NULL at AGENT_CALLS_MAX. */
-struct agent_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream);
+struct origin_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream);
 /* Called by the SDK's stream callbacks. */
-void agent_call_data(struct agent_call *call, const void *bytes, size_t len, size_t left);
-void agent_call_data_end(struct agent_call *call);
+void agent_call_data(struct origin_call *call, const void *bytes, size_t len, size_t left);
+void agent_call_data_end(struct origin_call *call);
 /* Ends a call with SL_RPC_REFUSED: the gateway tries another backend. */
-void agent_call_refuse(struct agent_call *call);
+void agent_call_refuse(struct origin_call *call);
 /* Frees a call after its reply or refusal. It must be on no list. */
-void agent_call_end(struct agent_call *call);
-void agent_call_fail(struct agent_call *call, enum sl_rpc_status status);
+void agent_call_end(struct origin_call *call);
+void agent_call_fail(struct origin_call *call, enum sl_rpc_status status);
 /*
  * The connection was lost: queues the call again if a repetition is safe, else fails it. The call
  * is off the connection already.
  */
-void agent_call_lost(struct agent_call *call, const char *why);
-void agent_call_late(struct agent_call *call);
+void agent_call_lost(struct origin_call *call, const char *why);
+void agent_call_late(struct origin_call *call);
 /* Queues calls whose rest has ended. */
 void agent_calls_rested(struct agent_server *s);
 /* Assigns the call to a connection. */
-void agent_call_assign(struct agent_call *call, struct agent_conn *c);
-/* A reply begins; its latency goes to the concurrency limit. */
-void agent_call_answered(struct agent_call *call);
-/* Sends 100 (Continue). Returns false if the call has ended. */
-bool agent_call_send_continue(struct agent_call *call);
-/* Passes on an interim reply. */
-struct agent_reply_fields;
-void agent_call_interim(const struct agent_call *call, uint16_t status,
-			const struct agent_reply_fields *fields);
-/*
- * Passes on a part of the reply; without `args->more` it is the last one and the call is freed.
- * Returns false if the gateway has no room: `resume` follows, and the caller keeps the part.
- */
-bool agent_call_reply(struct agent_call *call, const struct sl_reply_args *args);
+void agent_call_assign(struct origin_call *call, struct agent_conn *c);
+extern const struct origin_ops agent_call_ops;
 
 #endif

@@ -19,10 +19,10 @@ enum {
 /* The gateway tries another backend or waits. */
 static void refuse_waiting(struct agent_server *s)
 {
-	struct agent_call *next;
+	struct origin_call *next;
 
-	while ((next = agent_queue_any(&s->waiting)) ||
-	       (next = sl_list_first(&s->resting, struct agent_call, link)))
+	while ((next = origin_queue_any(&s->waiting)) ||
+	       (next = sl_list_first(&s->resting, struct origin_call, link)))
 		agent_call_refuse(next);
 }
 
@@ -181,11 +181,11 @@ static void on_cancelled(void *arg, struct sl_request_view *rq)
 
 static void on_writable(void *arg, struct sl_request_view *rq)
 {
-	struct agent_call *call = rq->own;
+	struct origin_call *call = rq->own;
 
 	(void)arg;
 	if (call && call->conn)
-		call->server->proto->resume(call->conn, call);
+		agent_conn_resume(call);
 }
 
 static bool may_connect(struct agent_server *s)
@@ -199,15 +199,15 @@ static bool may_connect(struct agent_server *s)
 void agent_server_pump(struct agent_server *s)
 {
 	uint32_t per = s->proto->calls_per_conn, wanted;
-	struct agent_shares shares = agent_server_shares(s);
+	struct origin_shares shares = agent_server_shares(s);
 	struct agent_conn *c;
-	struct agent_call *call;
+	struct origin_call *call;
 
-	while ((call = agent_queue_next(&s->waiting, &shares)) &&
+	while ((call = origin_queue_next(&s->waiting, &shares)) &&
 	       (c = sl_list_first(&s->ready, struct agent_conn, ready))) {
-		agent_queue_take(&s->waiting, call);
+		origin_queue_take(&s->waiting, call);
 		agent_call_assign(call, c);
-		s->proto->start(c, call);
+		s->proto->start(&c->origin, call);
 		agent_conn_room(c);
 		shares.busy = s->busy_cnt;
 	}
@@ -227,7 +227,7 @@ void agent_server_pump(struct agent_server *s)
 
 static void call_it(struct agent_server *s, const char *host)
 {
-	struct agent_authority *to = s->authority;
+	struct origin_authority *to = &s->origin.authority;
 
 	to->always = host != NULL;
 	if (host)
@@ -291,15 +291,16 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	s->lookup.kind = AGENT_TIMER_LOOKUP;
 	sl_list_init(&s->query.link);
 	sl_list_init(&s->link);
-	agent_queue_init(&s->waiting, &a->clients);
+	origin_queue_init(&s->waiting, &a->clients);
 	sl_list_init(&s->resting);
 	sl_list_init(&s->ready);
 	sl_list_init(&s->conns);
-	agent_concurrency_limit_init(&s->limit, opt->concurrency);
+	origin_concurrency_limit_init(&s->limit, opt->concurrency);
 	s->name = strdup(opt->name ? opt->name : opt->to);
 	s->listen = strdup(opt->listen);
-	s->authority = calloc(1, sizeof(*s->authority));
-	if (!s->name || !s->listen || !s->authority)
+	s->origin.origin = &a->origin;
+	s->origin.name = s->name;
+	if (!s->name || !s->listen)
 		sl_err_set(err, "out of memory");
 	else if (!sl_server_url_parse(opt->to, &s->url))
 		sl_err_set(err,
@@ -312,7 +313,7 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	else if (!open_backend(s, opt, err)) {
 		call_it(s, opt->host);
 		s->status = sl_agent_status_server_add(opt->number, s->name);
-		s->proto = s->url.proto == SL_SERVER_H2C ? &agent_h2 : &agent_h1;
+		s->proto = s->url.proto == SL_SERVER_H2C ? &origin_h2 : &origin_h1;
 		start_server(s);
 		return s;
 	}
@@ -338,7 +339,6 @@ void agent_server_free(struct agent_server *s)
 	sl_backend_close(s->backend);
 	free(s->name);
 	free(s->listen);
-	free(s->authority);
 	free(s);
 }
 
@@ -350,7 +350,7 @@ void agent_server_tell(const struct agent_server *s)
 					   .up = !s->down_ns,
 					   .in_flight = s->busy_cnt,
 					   .waiting = s->waiting.cnt,
-					   .concurrency = agent_concurrency_limit_now(&s->limit),
+					   .concurrency = origin_concurrency_limit_now(&s->limit),
 					   .connections = s->conn_cnt - s->connecting,
 				   });
 }

@@ -2,7 +2,7 @@
 /* Servers of HTTP/1.1 whose replies are more work than bytes. */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
-#include "agent/h1.h"
+#include "origin/h1.h"
 #include "agent_bed.h"
 
 static size_t unread(void)

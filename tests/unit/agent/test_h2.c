@@ -7,7 +7,7 @@ static uint32_t window_of(uint32_t id, size_t sent)
 	uint64_t more;
 
 	(void)said(WINDOW_UPDATE, id, &more);
-	return (uint32_t)(AGENT_RX_LEN + more - sent);
+	return (uint32_t)(ORIGIN_RX_LEN + more - sent);
 }
 
 static uint8_t byte_at(size_t i)
@@ -98,7 +98,7 @@ TEST_EACH(a_long_message_goes_on_in_pieces, 2)
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_OK);
 	ck_assert_uint_eq(r->messages, 1);
-	ck_assert_uint_le(r->largest, AGENT_RX_LEN);
+	ck_assert_uint_le(r->largest, ORIGIN_RX_LEN);
 	check_heard(r, LEN);
 	bed_request_free(r);
 }
@@ -185,7 +185,7 @@ TEST(interim_replies_go_on)
 	bed_request_free(r);
 }
 
-/* As over HTTP/1.1 there are at most AGENT_INTERIM_MAX, in one read or in many. */
+/* As over HTTP/1.1 there are at most ORIGIN_INTERIM_MAX, in one read or in many. */
 TEST_EACH(interim_replies_are_bounded, 4)
 {
 	static const uint8_t hints[] = "\x08\x03"
@@ -193,7 +193,7 @@ TEST_EACH(interim_replies_are_bounded, 4)
 	struct bed_request *r = ask_as(_i & 1 ? SL_PROTO_GRPC : SL_PROTO_HTTP1, _i & 2);
 	uint64_t sum;
 
-	for (unsigned i = 0; i <= AGENT_INTERIM_MAX; i++) {
+	for (unsigned i = 0; i <= ORIGIN_INTERIM_MAX; i++) {
 		ck_assert_uint_eq(r->ends, 0);
 		frame(HEADERS, END_HEADERS, 1, hints, sizeof(hints) - 1);
 		if (_i & 1)
@@ -201,7 +201,7 @@ TEST_EACH(interim_replies_are_bounded, 4)
 	}
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_INTERNAL);
-	ck_assert_uint_le(r->interims, AGENT_INTERIM_MAX);
+	ck_assert_uint_le(r->interims, ORIGIN_INTERIM_MAX);
 	bed_turns(2);
 	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), 1);
 	bed_request_free(r);
@@ -244,7 +244,7 @@ TEST(a_client_that_does_not_read_stops_its_server)
 	r->full = true;
 	head(1);
 	have = say_message(1, LEN, 0, &sent);
-	ck_assert_uint_le(sent, AGENT_RX_LEN);
+	ck_assert_uint_le(sent, ORIGIN_RX_LEN);
 	ck_assert(r->blocked);
 	ck_assert_uint_eq(r->parts, 0);
 	bed_room(r);
@@ -263,17 +263,17 @@ TEST(waiting_bytes_of_a_reply_are_counted)
 	struct bed_request *r = ask(false);
 	size_t sent = 0;
 
-	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	ck_assert_uint_eq(bed.agent->origin.bodies.used, 0);
 	r->full = true;
 	head(1);
 	ck_assert_uint_eq(say_message(1, LEN, 0, &sent), LEN);
 	bed_turns(4);
 	ck_assert(r->blocked);
-	ck_assert_uint_ge(bed.agent->bodies.used, LEN);
-	ck_assert_uint_le(bed.agent->bodies.used, 2 * LEN);
+	ck_assert_uint_ge(bed.agent->origin.bodies.used, LEN);
+	ck_assert_uint_le(bed.agent->origin.bodies.used, 2 * LEN);
 	bed_room(r);
 	bed_turns(4);
-	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	ck_assert_uint_eq(bed.agent->origin.bodies.used, 0);
 	tail(1);
 	bed_until(r->ends);
 	check_heard(r, LEN);
@@ -298,11 +298,11 @@ TEST(a_head_that_waits_is_counted)
 		frame(CONTINUATION, i + 1 == FIELDS ? END_HEADERS : 0, 1, block, n + VALUE);
 	bed_turns(4);
 	ck_assert(r->blocked);
-	ck_assert_uint_ge(bed.agent->bodies.used, FIELDS * VALUE);
+	ck_assert_uint_ge(bed.agent->origin.bodies.used, FIELDS * VALUE);
 	bed_room(r);
 	bed_turns(2);
 	ck_assert_uint_eq(r->head_cnt, FIELDS);
-	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	ck_assert_uint_eq(bed.agent->origin.bodies.used, 0);
 	tail(1);
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_OK);
@@ -319,7 +319,7 @@ TEST(longest_stalled_reply_is_ended_when_memory_is_short)
 	struct bed_request *r[DEAF], *good;
 	size_t sent;
 
-	bed.agent->bodies.limit = LIMIT;
+	bed.agent->origin.bodies.limit = LIMIT;
 	for (uint32_t i = 0; i < DEAF; i++) {
 		r[i] = ask(false);
 		r[i]->full = true;
@@ -327,7 +327,7 @@ TEST(longest_stalled_reply_is_ended_when_memory_is_short)
 		head(2 * i + 1);
 		say_message(2 * i + 1, LEN, 0, &sent);
 		bed_turns(2);
-		ck_assert_uint_le(bed.agent->bodies.used, LIMIT);
+		ck_assert_uint_le(bed.agent->origin.bodies.used, LIMIT);
 	}
 	ck_assert_int_eq(r[0]->error, SL_RPC_LOST);
 	ck_assert_int_eq(r[DEAF - 1]->ends, 0);
@@ -356,7 +356,7 @@ TEST(a_reply_without_memory_ends_alone)
 	uint8_t bytes[8000] = "\0\0\0\x1f\x3b";
 	uint64_t sum;
 
-	bed.agent->bodies.limit = 4096;
+	bed.agent->origin.bodies.limit = 4096;
 	head(1);
 	head(3);
 	frame(DATA, 0, 1, bytes, sizeof(bytes) - 1000);
@@ -367,7 +367,7 @@ TEST(a_reply_without_memory_ends_alone)
 	bed_until(other->ends);
 	ck_assert_int_eq(other->error, SL_RPC_OK);
 	ck_assert_uint_eq(said(RST_STREAM, 1, &sum), 1);
-	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	ck_assert_uint_eq(bed.agent->origin.bodies.used, 0);
 	bed_request_free(r);
 	bed_request_free(other);
 }
@@ -591,7 +591,7 @@ TEST_EACH(a_request_that_was_not_processed_is_sent_again, 4)
 	frame(HEADERS, END_HEADERS | END_STREAM, id, ok, sizeof(ok));
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_OK);
-	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	ck_assert_uint_eq(bed.agent->origin.bodies.used, 0);
 	bed_request_free(r);
 }
 
@@ -603,7 +603,7 @@ TEST(a_long_upload_that_was_not_processed_is_lost)
 	frame(RST_STREAM, 0, 1, "\0\0\0\7", 4);
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_LOST);
-	ck_assert_uint_eq(bed.agent->bodies.used, 0);
+	ck_assert_uint_eq(bed.agent->origin.bodies.used, 0);
 	bed_request_free(r);
 }
 

@@ -221,7 +221,7 @@ TEST_EACH(a_reset_keeps_its_meaning, SL_ARRAY_LEN(resets) * 2)
 TEST(a_cancel_at_the_deadline_is_the_deadline)
 {
 	struct bed_request *r = ask_as(SL_PROTO_GRPC, false);
-	struct agent_call *call = r->view->own;
+	struct origin_call *call = r->view->own;
 
 	call->deadline_ns = 1;
 	frame(RST_STREAM, 0, 1, "\0\0\0\x08", 4);

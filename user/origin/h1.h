@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP/1.1 connection to a server: h1_send.c writes requests, h1.c reads replies. */
+#ifndef SL_ORIGIN_H1_H
+#define SL_ORIGIN_H1_H
+
+#include "origin/h1_reply.h"
+#include "origin/origin.h"
+#include "origin/reply.h"
+#include "origin/request.h"
+#include "origin/websocket.h"
+#include "front/http1/http1.h"
+
+/*
+ * Streams read at most ORIGIN_PART_MAX ahead, which bounds the memory of a stalled stream. Heads,
+ * trailers and unstreamed replies may use ORIGIN_H1_RX_MAX.
+ */
+enum {
+	ORIGIN_H1_RX = ORIGIN_PART_MAX,
+	ORIGIN_H1_RX_MAX = 68 << 10,
+	ORIGIN_H1_TX = 28 << 10,
+	ORIGIN_REASON_MAX = 128,
+};
+
+enum h1_state { H1_IDLE, H1_HEAD, H1_BODY, H1_CHUNKS, H1_TRAILERS, H1_UNTIL_CLOSE };
+
+struct origin_h1_conn {
+	struct origin_conn c;
+	struct origin_call *call; /* NULL: idle */
+	uint8_t state;
+	bool to_head;
+	bool sent; /* the request, whole */
+	bool full;
+	bool used;      /* has carried calls before */
+	bool tx_failed; /* sending failed; a reply may still be there */
+	bool blocked;
+	bool whole;   /* rx collects the reply */
+	bool closing; /* upgraded; the client has sent its last byte */
+	uint8_t interim;
+	uint64_t left;                     /* H1_BODY: missing bytes */
+	struct sl_span upgrade;            /* requested protocols, in tx */
+	char accept[ORIGIN_WS_ACCEPT + 1]; /* expected Sec-WebSocket-Accept, or "" */
+	struct sl_http1_chunked chunks;
+	uint32_t head_len, head_sent;
+	size_t body_sent;
+	uint32_t body_at, body_len, raw, end;
+	struct origin_h1_reply reply;
+	char reason[ORIGIN_REASON_MAX];
+	struct origin_reply_fields fields;
+	uint32_t rx_size, tx_size;
+	uint8_t *rx, *tx;
+};
+
+/*
+ * Writes the request head to tx and starts the body. Returns false if the head is too long, or
+ * without memory.
+ */
+bool origin_h1_format(struct origin_h1_conn *h, const struct origin_request *rq);
+/* Sends as much as the transport takes. */
+void origin_h1_send(struct origin_h1_conn *h);
+/* Tells the transport which upcalls are needed. */
+void origin_h1_wait(struct origin_h1_conn *h);
+
+#endif
