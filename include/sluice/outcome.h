@@ -44,6 +44,10 @@
 	  "limit of this client address reached")                                                  \
 	X(COMPRESSED, "compressed", 415, UNIMPLEMENTED, NO_SERVICE, 0,                             \
 	  "compressed messages are not supported by this service")                                 \
+	X(NO_MATCH, "no_match", 404, UNIMPLEMENTED, NO_SERVICE, 0,                                 \
+	  "unknown model: no pool serves what this body names")                                    \
+	X(MATCH_LIMIT, "match_limit", 413, RESOURCE_EXHAUSTED, TOO_LARGE, 0,                       \
+	  "the model is named too far behind in this body")                                        \
 	X(NOT_UNARY, "not_unary", 501, UNIMPLEMENTED, NO_SERVICE, 0,                               \
 	  "the call goes on after its message: the route needs stream = yes for such calls")
 

@@ -116,6 +116,8 @@ static const char *block_shape(const char *block)
 	if (strcmp(block, "listener") == 0 || strcmp(block, "pool") == 0 ||
 	    strcmp(block, "pool.backend") == 0)
 		return " NAME { }";
+	if (strcmp(block, "route.match") == 0)
+		return " \"VALUE\" { }";
 	return block[0] ? " { }" : "";
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_server(const struct sl_cfg_pool *pool)
+bool conf_has_server(const struct sl_cfg_pool *pool)
 {
 	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
 		if (sl_server_is(&pool->backends[i]))
@@ -16,7 +16,7 @@ static bool has_server(const struct sl_cfg_pool *pool)
 	return false;
 }
 
-static bool all_servers(const struct sl_cfg_pool *pool, bool http1)
+bool conf_all_servers(const struct sl_cfg_pool *pool, bool http1)
 {
 	struct sl_server_url url;
 
@@ -74,13 +74,20 @@ static void use_listeners(struct conf_parse *p, struct conf_route_ref *r)
 	}
 }
 
+uint32_t conf_find_pool(struct conf_parse *p, const struct conf_route_ref *r, int line,
+			const char *name)
+{
+	const struct sl_config *c = p->cfg;
+
+	return find_name(p, r, line, "pool", name, c->pools, sizeof(*c->pools), c->pool_cnt);
+}
+
 static void use_pool(struct conf_parse *p, struct conf_route_ref *r)
 {
 	const struct sl_config *c = p->cfg;
 	struct sl_cfg_route *route = &r->route;
 	const struct sl_cfg_pool *pool;
-	uint32_t at = find_name(p, r, r->pool_line, "pool", r->pool, c->pools, sizeof(*c->pools),
-				c->pool_cnt);
+	uint32_t at = conf_find_pool(p, r, r->pool_line, r->pool);
 
 	if (at == c->pool_cnt)
 		return;
@@ -92,13 +99,13 @@ static void use_pool(struct conf_parse *p, struct conf_route_ref *r)
 		conf_fail(p, route->line, route,
 			  "found a policy on a route where it or the pool's is direct; allowed: "
 			  "policy = direct in the batch block of the pool");
-	if (has_server(pool)) {
+	if (conf_has_server(pool)) {
 		route->forward_all = true;
 		route->strip_prefix = route->strip > 0;
 	}
-	route->stream_auto = route->streams < 0 && all_servers(pool, false);
+	route->stream_auto = route->streams < 0 && conf_all_servers(pool, false);
 	route->stream |= route->stream_auto;
-	if (all_servers(pool, true) && route->stream && !route->upgrade_cnt &&
+	if (conf_all_servers(pool, true) && route->stream && !route->upgrade_cnt &&
 	    !route->upgrade_none) {
 		route->upgrades = server_upgrades;
 		route->upgrade_cnt = 1;
@@ -126,6 +133,11 @@ static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 {
 	struct sl_cfg_route *route = &r->route;
 
+	if (!r->pool && r->pools.match_cnt) {
+		r->pool = r->matches[0].pool;
+		r->pool_line = r->matches[0].match.line;
+		r->pools.no_default = true;
+	}
 	if (route->redirect && !route->reply_status)
 		route->reply_status = 308; /* the method stays, and it may be remembered */
 	if (route->redirect && (route->reply_status < 301 || route->reply_status > 308 ||
@@ -156,6 +168,7 @@ static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 	route->strip_prefix = route->strip != 0;
 	if (r->pool)
 		use_pool(p, r);
+	conf_check_route_pools(p, r);
 	check_stream(p, r);
 	if (route->prefix[0] == '*')
 		route->strip_prefix = false;
@@ -362,7 +375,7 @@ static void check_servers(struct conf_parse *p)
 		}
 		if (pool->batch.policy == SL_POLICY_CNT)
 			pool->batch.policy =
-				has_server(pool) ? SL_POLICY_DIRECT : SL_POLICY_ADAPTIVE;
+				conf_has_server(pool) ? SL_POLICY_DIRECT : SL_POLICY_ADAPTIVE;
 	}
 	c->agents.server_cnt = cnt;
 	if (cnt > SL_CFG_MAX_SERVERS)

@@ -172,6 +172,25 @@ struct sl_cfg_rules {
 	bool varies; /* any rule varies */
 };
 
+/* Values of the body's member that select a pool. */
+struct sl_cfg_match {
+	const char *text; /* UTF-8, without the * at its end */
+	uint32_t len;
+	bool prefix; /* it had a * */
+	int32_t pool;
+	int line;
+};
+
+/* How requests of a route are given to several pools. */
+struct sl_cfg_route_pools {
+	const char *member; /* of the JSON body (match_body); NULL: none */
+	uint64_t member_limit;
+	bool beyond_default; /* bodies whose member is further behind: the route's pool */
+	bool no_default;     /* the route's pool is that of the first match, for no request */
+	struct sl_cfg_match *matches; /* the first that fits counts */
+	uint32_t match_cnt;
+};
+
 struct sl_cfg_route {
 	const char *
 		prefix; /* decoded path; or "/pkg.Service/" for gRPC; matches at '/' borders; "*" */
@@ -184,6 +203,7 @@ struct sl_cfg_route {
 	const char *header_value;
 	uint32_t methods; /* bit per enum sl_method; 0: those without another route */
 	int32_t pool;     /* index; -1: fixed reply */
+	struct sl_cfg_route_pools *pools; /* NULL: only that pool */
 	uint16_t reply_status;
 	const char *reply_body;
 	uint32_t reply_body_len;
@@ -218,6 +238,16 @@ struct sl_cfg_route {
 	uint16_t datagram_service; /* datagrams' id of this route; 0: none */
 	int line;
 };
+
+/* Returns true if requests of the route may go to that pool. */
+static inline bool sl_cfg_route_has_pool(const struct sl_cfg_route *r, int32_t pool)
+{
+	for (uint32_t i = 0; r->pools && i < r->pools->match_cnt; i++) {
+		if (r->pools->matches[i].pool == pool)
+			return true;
+	}
+	return r->pool == pool;
+}
 
 struct sl_cfg_limits {
 	uint32_t max_connections, max_half_open;
@@ -379,6 +409,7 @@ enum {
 	SL_CFG_SUBSET = 256,        /* per worker */
 	SL_CFG_MAX_ROUTES = 1024,
 	SL_CFG_MAX_HOSTS = 64,         /* per route */
+	SL_CFG_MAX_MATCHES = 32,       /* per route */
 	SL_CFG_MAX_CERTIFICATES = 256, /* per listener */
 	SL_CFG_MAX_HANDSHAKE_THREADS = 16
 };

@@ -90,6 +90,12 @@ const struct conf_name conf_forwarded_ways[] = {
 	{0},
 };
 
+const struct conf_name conf_match_beyond[] = {
+	{"refuse", false},
+	{"pool", true},
+	{0},
+};
+
 const struct conf_name conf_half_closes[] = {
 	{"cancel", SL_HALF_CLOSE_CANCEL},
 	{"answer", SL_HALF_CLOSE_ANSWER},

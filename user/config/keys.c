@@ -70,6 +70,11 @@
 		CONF_ROUTE, list_, false, FIELD(struct conf_route_ref, f), name_, &type_,          \
 			__VA_ARGS__                                                                \
 	}
+#define MATCH(name_, type_, req, f, ...)                                                           \
+	{                                                                                          \
+		CONF_MATCH, false, req, FIELD(struct conf_match_ref, f), name_, &type_,            \
+			__VA_ARGS__                                                                \
+	}
 #define LIMIT(name_, type_, f, ...)                                                                \
 	{                                                                                          \
 		CONF_LIMITS, false, false, FIELD(struct sl_config, limits.f), name_, &type_,       \
@@ -314,6 +319,18 @@ const struct conf_key conf_keys[] = {
 	      	"have others; a method of none gets 405. none: all other methods"),
 	ROUTE("pool", conf_reference, false, pool, .what = "the name of a pool",
 	      .help = "pool that answers"),
+	ROUTE("match_body", conf_string, false, pools.member, 1, 256,
+	      .what = "the name of a member, of 1 to 256 bytes",
+	      .help = "string member of a JSON object in the body, whose value selects a match "
+	      	"block, such as \"model\". The body is held back until that member has "
+	      	"come; of two, the first counts. pool: for bodies without it, and for "
+	      	"values that no block has. Without pool they get 404"),
+	ROUTE("match_body_limit", conf_size, false, pools.member_limit, 1, 16 * MIB, "256k",
+	      .help = "bytes of a body in which that member is searched"),
+	ROUTE("match_body_beyond", conf_enum, false, pools.beyond_default, .fallback = "refuse",
+	      .names = conf_match_beyond,
+	      .help = "bodies whose first match_body_limit bytes do not have the member. refuse: "
+	      	"413. pool: as those without it"),
 	ROUTE("redirect", conf_redirect, false, route.redirect, 0, 512,
 	      .what = "a text that begins with http:// or https://, with {host} and {path} in it or not",
 	      .help = "target of a redirect. {host}: requested host without port. {path}: path "
@@ -401,6 +418,11 @@ const struct conf_key conf_keys[] = {
 	      .help = "batch policy in place of the pool's"),
 	ROUTE("datagram_service", conf_uint, false, route.datagram_service, 0, 65534, "0",
 	      .help = "number of this route in datagrams; 0: unreachable by datagrams"),
+
+	MATCH("pool", conf_reference, true, pool, .what = "the name of a pool",
+	      .help = "pool for requests whose body has this value of match_body. The block's "
+	      	"name is the value, or the beginning of values if it ends with *: \"llama*\". "
+	      	"Of several blocks the longest that fits counts"),
 
 	RESPOND("status", conf_uint, route.reply_status, 200, 599,
 		.help = "status of a fixed reply, in place of a pool; default 200. With "

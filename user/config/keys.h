@@ -21,6 +21,7 @@ enum conf_block {
 	CONF_BATCH,
 	CONF_ROUTE,
 	CONF_RESPOND,
+	CONF_MATCH,
 	CONF_LIMITS,
 	CONF_TCP,
 	CONF_MEMORY,
@@ -73,7 +74,7 @@ extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_polici
 	conf_route_policies[], conf_bound_modes[], conf_priorities[], conf_idempotence[],
 	conf_strips[], conf_underscores[], conf_streams[], conf_continuers[], conf_path_policies[],
 	conf_log_formats[], conf_forwarded_ways[], conf_half_closes[], conf_client_certs[],
-	conf_roles[], conf_congestion[];
+	conf_roles[], conf_congestion[], conf_match_beyond[];
 enum {
 	CONF_MAX_KEYS = 256,
 	CONF_ALLOWED_LEN = 400,
@@ -120,9 +121,16 @@ bool conf_parse_address(const char *text, struct sl_addr *a);
 /* RFC 9110 5.6.2, at most max bytes. */
 bool conf_is_token(const char *text, size_t max);
 
-/* A route and the names of what may come later in the file. */
+/* Routes, and the names of what may come later in the file. */
+struct conf_match_ref {
+	struct sl_cfg_match match;
+	const char *pool;
+};
+
 struct conf_route_ref {
 	struct sl_cfg_route route; /* first: keys of the table write here */
+	struct sl_cfg_route_pools pools;
+	struct conf_match_ref *matches; /* [pools.match_cnt] */
 	const char *pool;
 	const char **listeners;
 	uint32_t listener_cnt;

@@ -32,12 +32,12 @@ static enum conf_block block_of(const char *name)
 static bool is_named(enum conf_block b)
 {
 	return b == CONF_INTERFACE || b == CONF_LISTENER || b == CONF_POOL || b == CONF_BACKEND ||
-	       b == CONF_ROUTE;
+	       b == CONF_ROUTE || b == CONF_MATCH;
 }
 
 const void *conf_owner(const struct conf_parse *p, enum conf_block b)
 {
-	if (b == CONF_RESPOND) /* a route can be judged only with it */
+	if (b == CONF_RESPOND || b == CONF_MATCH) /* a route can be judged only with them */
 		return p->obj[CONF_ROUTE];
 	return is_named(b) ? p->obj[b] : &p->line[b];
 }
@@ -314,6 +314,7 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 	case CONF_POOL: return new_pool(p, title, line);
 	case CONF_BACKEND: return new_backend(p, title, line);
 	case CONF_ROUTE: return new_route(p, title, line);
+	case CONF_MATCH: return conf_new_match(p, title, line);
 	case CONF_RESPOND:
 		((struct conf_route_ref *)p->obj[CONF_ROUTE])->responds = true;
 		return p->obj[CONF_ROUTE];
@@ -330,6 +331,7 @@ static bool is_taken(const struct conf_parse *p, enum conf_block b, const char *
 	uint32_t i = 0;
 
 	switch (b) {
+	case CONF_MATCH: return conf_match_is_taken(p, name);
 	case CONF_INTERFACE:
 		while (i < c->interface_cnt && strcmp(c->interfaces[i].name, name) != 0)
 			i++;
@@ -359,6 +361,7 @@ static bool begin_named(struct conf_parse *p, enum conf_block b, const char *tit
 		[CONF_POOL] = SL_MAX_SERVICES,
 		[CONF_BACKEND] = SL_CFG_MAX_BACKENDS,
 		[CONF_ROUTE] = SL_CFG_MAX_ROUTES,
+		[CONF_MATCH] = SL_CFG_MAX_MATCHES,
 	};
 	bool taken;
 

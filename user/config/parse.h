@@ -37,6 +37,18 @@ const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 void conf_parse_text(struct conf_parse *p, const char *text);
 /* parse.c: shrinks arrays, because streams keep older configurations in memory. */
 void conf_parse_settle(struct conf_parse *p);
+/* route_pools.c: begins a match block of the current route. Returns NULL without room. */
+void *conf_new_match(struct conf_parse *p, const char *title, int line);
+bool conf_match_is_taken(const struct conf_parse *p, const char *title);
+/* route_pools.c: resolves the pools of a route besides its own, and checks that they are alike. */
+void conf_check_route_pools(struct conf_parse *p, struct conf_route_ref *r);
+/* check.c: returns the index of a pool; cfg->pool_cnt, after a mistake, if none has the name. */
+uint32_t conf_find_pool(struct conf_parse *p, const struct conf_route_ref *r, int line,
+			const char *name);
+/* check.c: returns true if all backends are unmodified servers (of HTTP/1.1). */
+bool conf_all_servers(const struct sl_cfg_pool *pool, bool http1);
+/* check.c: returns true if any backend is an unmodified server. */
+bool conf_has_server(const struct sl_cfg_pool *pool);
 /* check.c: checks several keys together; resolves pools and sorts routes. */
 void conf_check(struct conf_parse *p);
 /* system.c: checks interfaces, CPUs, accounts and files of this host. Objects may be incomplete. */

@@ -258,7 +258,8 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 		const struct sl_cfg_location at = sl_config_location(c, c->pools[i].line);
 		uint32_t route = 0;
 
-		while (route < c->route_cnt && c->routes[route].pool != (int32_t)i)
+		while (route < c->route_cnt &&
+		       !sl_cfg_route_has_pool(&c->routes[route], (int32_t)i))
 			route++;
 		if (route < c->route_cnt)
 			continue;

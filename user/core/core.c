@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/min.h"
+#include "core/body_match.h"
 #include "core/client.h"
 #include "core/dgram.h"
 #include "core/event.h"
@@ -124,6 +125,9 @@ static int create_memory(struct sl_core *c)
 		rc = sl_sent_batches_init(c, l->max_exchanges);
 	if (!rc)
 		rc = sl_mempool_init(&c->buf_refs, sizeof(struct sl_buf_ref), 8, l->max_exchanges);
+	if (!rc)
+		rc = sl_mempool_init(&c->body_matches, sizeof(struct sl_body_match), 64,
+				     l->max_exchanges);
 	if (!rc && c->cfg->access_log.file)
 		rc = sl_events_init(c);
 	if (rc)
@@ -233,6 +237,7 @@ void sl_core_fini(struct sl_core *c)
 	sl_mempool_fini(&c->heads);
 	sl_sent_batches_fini(c);
 	sl_mempool_fini(&c->buf_refs);
+	sl_mempool_fini(&c->body_matches);
 	sl_mempool_fini(&c->clients);
 	sl_addr_quotas_fini(&c->quotas);
 	sl_mempool_fini(&c->exchanges);

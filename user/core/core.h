@@ -28,6 +28,8 @@
  *   pool.c            life cycle of pools
  *   health.c          health answers of fronts
  *   router.c          selection of routes
+ *   body_match.c      selection of pools by the body
+ *   json_member.c     one member of a JSON text
  *   limits.c          limits from the configuration
  *   addr_quota.c      usage and limits per client address
  *   store.c           waiting bytes, in frames
@@ -99,12 +101,13 @@ struct sl_core {
 	struct sl_mempool sent_batches; /* struct sl_sent_batch */
 	uint32_t *sent_batch_slots;     /* hash table, see sent_batch.c */
 	uint32_t sent_batch_mask;
-	struct sl_mempool buf_refs; /* struct sl_buf_ref */
-	struct sl_mempool heads;    /* env.heads */
-	void **head_conns;          /* env.head_conns: clients */
-	struct sl_mempool notes;    /* struct sl_event */
-	struct sl_ring *events;     /* NULL: no reader */
-	struct sl_list pools;       /* in force or referenced */
+	struct sl_mempool buf_refs;     /* struct sl_buf_ref */
+	struct sl_mempool body_matches; /* struct sl_body_match */
+	struct sl_mempool heads;        /* env.heads */
+	void **head_conns;              /* env.head_conns: clients */
+	struct sl_mempool notes;        /* struct sl_event */
+	struct sl_ring *events;         /* NULL: no reader */
+	struct sl_list pools;           /* in force or referenced */
 	struct sl_dgram *dgram;
 	const struct sl_udp_peer *datagram_from; /* of the datagram being read */
 	struct sl_core_maps maps;

@@ -181,6 +181,11 @@ void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq)
 		x->core->stats.access_log_dropped++;
 }
 
+void sl_event_pool(struct sl_event *e, const char *pool)
+{
+	copy_name(e->pool, sizeof(e->pool), pool);
+}
+
 void sl_event_sent(struct sl_exchange *x, unsigned together)
 {
 	struct sl_event *e = x->note;

@@ -83,6 +83,8 @@ void sl_events_fini(struct sl_core *c);
 
 /* Notes the request for the access log; counts a drop without memory. */
 void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq);
+/* Names the pool that was selected after the begin. */
+void sl_event_pool(struct sl_event *e, const char *pool);
 /* Records a request that got no exchange. */
 void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struct sl_request *rq,
 		      const struct sl_cfg_route *route, enum sl_outcome why);

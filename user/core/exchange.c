@@ -2,6 +2,7 @@
 /* Accounting and end of an exchange. */
 #include "core/exchange.h"
 
+#include "core/body_match.h"
 #include "core/client.h"
 #include "core/event.h"
 #include "core/sent_batch.h"
@@ -59,6 +60,8 @@ static void drop_reply(struct sl_exchange *x)
 void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 {
 	sl_timer_cancel(&x->core->late, &x->late);
+	if (x->match)
+		sl_body_match_drop(x);
 	withdraw_request(x);
 	sl_sent_batch_release_head(x);
 	sl_sent_batch_release(x);
@@ -99,6 +102,8 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 	if (x->note)
 		sl_event_end(x, outcome);
 	sl_timer_cancel(&c->late, &x->late);
+	if (x->match)
+		sl_body_match_drop(x);
 	withdraw_request(x);
 	sl_sent_batch_release_head(x);
 	sl_sent_batch_release(x);

@@ -33,6 +33,7 @@ struct sl_client;
 struct sl_event;
 struct sl_backend_ref;
 struct sl_buf_ref;
+struct sl_body_match;
 
 enum sl_exchange_state {
 	SL_EX_READING,
@@ -78,6 +79,7 @@ struct sl_exchange {
 	struct sl_store kept; /* stream: copy of what was sent */
 	struct sl_store request;
 	struct sl_event *note;       /* NULL: no access log */
+	struct sl_body_match *match; /* while its body selects the pool; else NULL */
 	struct sl_buf_ref *buf_ref;  /* if earlier sends still read the request */
 	struct sl_store reply;       /* not yet taken: metadata block, body */
 	struct sl_store tail;        /* separate metadata block of trailers */
@@ -102,6 +104,7 @@ struct sl_exchange {
 	} rate[SL_RATE_CNT];
 	uint32_t part_left;                   /* of a message sent in pieces */
 	uint32_t again;                       /* stream: first body bytes, sent again */
+	uint32_t ahead;                       /* stream: body bytes passed before they are sent */
 	uint32_t message_left;                /* of the message that the front is giving */
 	struct sl_list rate_node, quota_node; /* min_rate.c */
 	uint64_t check_ns, due_ns;
@@ -146,10 +149,10 @@ static inline bool sl_exchange_waits_for_backend(const struct sl_exchange *x)
 	return x->stream.open_ended && (sl_exchange_in_flight(x) || x->state == SL_EX_QUEUED);
 }
 
-/* Returns true if the request is not yet read whole, and is no stream. */
+/* Returns true if the request is not yet read whole, and is not yet sent. */
 static inline bool sl_exchange_reads(const struct sl_exchange *x)
 {
-	return x->open && !x->stream.open_ended;
+	return x->open && (!x->stream.open_ended || x->match);
 }
 
 /* Returns true if the body is paused (backpressure.c). */

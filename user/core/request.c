@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fnv.h"
 #include "base/num.h"
+#include "core/body_match.h"
 #include "core/client.h"
 #include "core/event.h"
 #include "core/pool.h"
@@ -140,7 +141,7 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 	x->rpc_class = class_of(x->route, rq);
 	x->idempotent =
 		x->route->idempotent >= 0 ? x->route->idempotent : sl_method_idempotent(rq->method);
-	return SL_OUTCOME_OK;
+	return sl_unlikely(x->route->pools) ? sl_body_match_begin(x, rq) : SL_OUTCOME_OK;
 }
 
 /* Returns NULL if none is left or the address has too many; *why is counted. */
@@ -298,7 +299,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	sl_exchange_charge(x);
 	if (o != SL_OUTCOME_OK)
 		answer_directly(x, rq, o);
-	else if (!x->open || x->stream.open_ended)
+	else if (!x->open || (x->stream.open_ended && !x->match))
 		submit_exchange(x);
 	else if (x->deadline_ns != UINT64_MAX)
 		sl_timer_set(&c->late, &x->late, x->deadline_ns);
@@ -420,12 +421,31 @@ bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool com
 	return !x->stream.refused;
 }
 
-size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
+/* The body may select the pool. Returns false if the exchange has failed. */
+static bool settle_pool(struct sl_exchange *x, bool end)
 {
-	struct sl_exchange *x = (struct sl_exchange *)st;
+	enum sl_outcome o;
+
+	if (!sl_body_match_over(x, end))
+		return true;
+	o = sl_body_match_apply(x);
+	if (o != SL_OUTCOME_OK) {
+		sl_exchange_fail(x, o);
+		return false;
+	}
+	if (!x->stream.open_ended)
+		return true;
+	sl_exchange_has_read(x);
+	sl_timer_cancel(&x->core->late, &x->late);
+	submit_exchange(x);
+	sl_stream_pump(x);
+	return true;
+}
+
+static size_t take_body(struct sl_exchange *x, struct sl_chunk *chunk)
+{
 	size_t len = chunk->len;
 
-	(void)conn;
 	if (x->stream.refused)
 		return len;
 	if (x->stream.open_ended ? sl_stream_is_full(x) : x->pool && !sl_body_may_read(x))
@@ -448,6 +468,21 @@ size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 	return len;
 }
 
+size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
+{
+	struct sl_exchange *x = (struct sl_exchange *)st;
+	const uint8_t *bytes = chunk->ptr;
+	size_t n = take_body(x, chunk);
+
+	(void)conn;
+	/* What was taken is still in memory: nothing is sent before a pool is selected. */
+	if (sl_unlikely(x->match) && n) {
+		sl_body_match_read(x, sl_span_of(bytes, n));
+		(void)settle_pool(x, false);
+	}
+	return n;
+}
+
 void sl_request_trailers(void *conn, struct sl_stream *st, const struct sl_header *fields,
 			 uint32_t cnt)
 {
@@ -464,6 +499,8 @@ void sl_request_end(void *conn, struct sl_stream *st)
 
 	(void)conn;
 	x->open = false;
+	if (sl_unlikely(x->match) && !settle_pool(x, true))
+		return;
 	if (x->stream.open_ended) {
 		sl_stream_pump(x);
 		return;

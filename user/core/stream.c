@@ -129,8 +129,10 @@ static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 		return SL_OUTCOME_NO_BACKEND;
 	if (g->stream_cnt + sl_batcher_queue_len(g->batcher) >= g->cfg->max_queue)
 		return SL_OUTCOME_QUEUE_FULL;
-	x->head = x->request;
-	x->request = (struct sl_store){0};
+	if (!x->head.head) { /* else held back since the begin */
+		x->head = x->request;
+		x->request = (struct sl_store){0};
+	}
 	sl_list_add_tail(&g->streams, &x->item.link);
 	start_wait(x);
 	return SL_OUTCOME_OK;
@@ -159,6 +161,25 @@ void sl_stream_requeue(struct sl_exchange *x)
 	start_wait(x);
 }
 
+static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
+{
+	struct sl_store behind = x->request;
+	bool open = x->open;
+	int rc;
+
+	/* As at the begin, plus what has come since. */
+	x->open |= behind.len || x->stream.upgrade;
+	x->stream.awaits &= !behind.len;
+	x->request = x->head;
+	x->head = (struct sl_store){0};
+	rc = send_head(x, m); /* stores the head */
+	if (rc)
+		x->head = x->request;
+	x->request = behind;
+	x->open = open;
+	return rc;
+}
+
 /*
  * Waiting streams go first. A failed channel may still seem up for a moment: then the stream waits
  * too.
@@ -171,7 +192,7 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x)
 
 	x->item.queued_ns = x->core->now_ns;
 	if (m && sl_list_empty(&g->streams))
-		rc = send_head(x, m);
+		rc = x->head.head ? start_stream(x, m) : send_head(x, m);
 	if (!rc)
 		return SL_OUTCOME_OK;
 	return rc == -ENOTCONN ? wait_for_backend(x) : SL_OUTCOME_QUEUE_FULL;
@@ -236,8 +257,11 @@ static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
 	uint32_t old = x->again < off + len ? x->again : off + len;
 	uint32_t fresh = old > off ? off + len - old : len;
 
+	uint32_t ahead = x->ahead < fresh ? x->ahead : fresh;
+
 	x->again -= old;
-	x->stream.passed += fresh + (off && !old ? x->stream.prefix_len : 0);
+	x->ahead -= ahead;
+	x->stream.passed += fresh - ahead + (off && !old ? x->stream.prefix_len : 0);
 	x->given += fresh;
 	sl_stream_rate_take(x, SL_RATE_IN, fresh);
 	x->core->stats.stream_parts_in += fresh || !old;
@@ -362,7 +386,7 @@ static bool needs_wide(const struct sl_exchange *x)
 
 static bool is_narrow(const struct sl_exchange *x)
 {
-	return !x->trusted && !needs_wide(x);
+	return !x->trusted && !x->match && !needs_wide(x);
 }
 
 static void count_as_trusted(struct sl_exchange *x)
@@ -375,7 +399,7 @@ static void count_as_trusted(struct sl_exchange *x)
 
 bool sl_stream_is_full(const struct sl_exchange *x)
 {
-	return !x->stream.windowed &&
+	return !x->stream.windowed && !x->match &&
 	       x->request.len >= (is_narrow(x) ? UNANSWERED_MAX : WAITING_MAX);
 }
 
@@ -401,6 +425,10 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 		stored = sl_store_append(&x->request, u, chunk);
 	if (stored < len)
 		return false;
+	if (sl_unlikely(x->match)) { /* the client must send on, until the pool is known */
+		x->stream.passed += len;
+		x->ahead += len;
+	}
 	pump_and_check(x);
 	return true;
 }
@@ -415,25 +443,6 @@ static void resume_stream(struct sl_exchange *x)
 		sl_client_ready(cl, &x->stream);
 	else if (cl->paused && !sl_stream_is_full(x))
 		sl_client_progress(cl);
-}
-
-static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
-{
-	struct sl_store behind = x->request;
-	bool open = x->open;
-	int rc;
-
-	/* As at the begin, plus what has come since. */
-	x->open |= behind.len || x->stream.upgrade;
-	x->stream.awaits &= !behind.len;
-	x->request = x->head;
-	x->head = (struct sl_store){0};
-	rc = send_head(x, m); /* stores the head */
-	if (rc)
-		x->head = x->request;
-	x->request = behind;
-	x->open = open;
-	return rc;
 }
 
 unsigned sl_streams_start_waiting(struct sl_pool *g)
@@ -462,6 +471,8 @@ unsigned sl_streams_start_waiting(struct sl_pool *g)
 
 static enum sl_outcome over_of(const struct sl_exchange *x)
 {
+	if (x->match)
+		return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_OK : SL_OUTCOME_EXPIRED;
 	if (x->state != SL_EX_QUEUED)
 		return sl_stream_limits_over(x);
 	return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND : SL_OUTCOME_EXPIRED;

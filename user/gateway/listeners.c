@@ -20,7 +20,7 @@ static uint16_t shed_service(const struct sl_cfg_gen *ed)
 	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
 		if (cfg->routes[i].pool < 0)
 			continue;
-		if (pool >= 0 && cfg->routes[i].pool != pool)
+		if (cfg->routes[i].pools || (pool >= 0 && cfg->routes[i].pool != pool))
 			return SL_ANY_SERVICE;
 		pool = cfg->routes[i].pool;
 	}

@@ -50,6 +50,78 @@ TEST_EACH(a_route_streams_by_the_kind_of_its_pool, SL_ARRAY_LEN(routes))
 	sl_config_free(c);
 }
 
+static const char two_pools[] =
+	"pool p { backend a { endpoint = \"shm:///a\" } }\npool q { backend a { endpoint = \"shm:///b\" } }\n"
+	"pool s { backend a { endpoint = \"http://a:1\" } }\n"
+	"pool f { fair_by = none backend a { endpoint = \"shm:///c\" } }\n"
+	"pool m { max_body = 1m backend a { endpoint = \"shm:///d\" } }\n";
+
+/* Keys of a route on line 6, and what is wrong with them; NULL: nothing. */
+static const struct {
+	const char *keys, *mistake;
+} matching[] = {
+	{"pool = p match_body = model match a { pool = q }", NULL},
+	{"match_body = model match \"*\" { pool = q }", NULL},
+	{"match_body = model pool = p", "match_body but no match block; allowed: both or none"},
+	{"pool = p match a { pool = q }", "match blocks but no match_body; allowed: both or none"},
+	{"pool = p match_body = model match a { }", "found match \"a\" without pool"},
+	{"pool = p match_body = model match a { pool = x }",
+	 "found pool = \"x\"; allowed: p, q, s"},
+	{"pool = p match_body = model match a { pool = q } match a { pool = p }",
+	 "found the name \"a\" twice"},
+	{"pool = p match_body = model match a { pool = s }", "pools of the same kind"},
+	{"pool = p match_body = model match a { pool = f }", "pools with the same fair_by"},
+	{"pool = p match_body = model match a { pool = m }", "pools with the same max_body"},
+	{"pool = p match_body = model match a { pool = q } stream = yes continue = backend",
+	 "found match_body with continue = backend; allowed: continue = gateway"},
+	{"match_body = model match a { pool = q } respond { status = 200 }",
+	 "with pool and respond"},
+	{"pool = p match_body = \"\" match a { pool = q }", "found match_body = \"\"; allowed"},
+	{"pool = p match_body = model match a { pool = q } match_body_beyond = no",
+	 "allowed: one of refuse, pool"},
+};
+
+TEST_EACH(pools_of_a_route_that_the_body_selects, SL_ARRAY_LEN(matching))
+{
+	char text[1024];
+	struct sl_err err = SL_ERR(1024);
+	struct sl_config *c;
+
+	snprintf(text, sizeof(text), "%sroute / { %s }\n", two_pools, matching[_i].keys);
+	c = sl_config_parse(text, "t.conf", &err);
+	if (matching[_i].mistake) {
+		ck_assert_msg(!c, "%s", text);
+		ck_assert_msg(strstr(err.text, "t.conf:6: found ") == err.text, "%s", err.text);
+		ck_assert_msg(strstr(err.text, matching[_i].mistake), "%s", err.text);
+		ck_assert_ptr_null(strchr(err.text, '\n'));
+	} else {
+		ck_assert_msg(c, "%s", err.text);
+		ck_assert(sl_cfg_route_has_pool(&c->routes[0], 1));
+	}
+	sl_config_free(c);
+}
+
+TEST(longest_match_goes_first)
+{
+	static const char *const order[] = {"llama-3", "b", "llama*", "l*", "*"};
+	struct sl_err err = SL_ERR(1024);
+	char text[1024];
+	struct sl_config *c;
+
+	snprintf(
+		text, sizeof(text),
+		"%sroute / { match_body = model match \"*\" { pool = p } match \"l*\" { pool = q } "
+		"match llama-3 { pool = q } match \"llama*\" { pool = p } match b { pool = p } }\n",
+		two_pools);
+	c = sl_config_parse(text, "t.conf", &err);
+	ck_assert_msg(c, "%s", err.text);
+	ck_assert(c->routes[0].pools->no_default);
+	ck_assert_uint_eq(c->routes[0].pools->match_cnt, SL_ARRAY_LEN(order));
+	for (unsigned i = 0; i < SL_ARRAY_LEN(order); i++)
+		ck_assert_str_eq(c->routes[0].pools->matches[i].text, order[i]);
+	sl_config_free(c);
+}
+
 /* A header rule, and whether a route may have it. */
 static const struct {
 	const char *rule;

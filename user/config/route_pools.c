@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools of a route besides its own: match blocks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/parse.h"
+
+void *conf_new_match(struct conf_parse *p, const char *title, int line)
+{
+	struct conf_route_ref *r = p->obj[CONF_ROUTE];
+	uint32_t cnt = r->pools.match_cnt;
+	size_t len = strlen(title);
+	struct conf_match_ref *all =
+		cnt < SL_CFG_MAX_MATCHES
+			? conf_arena_grow(p->arena, r->matches, cnt, sizeof(*r->matches))
+			: NULL;
+
+	if (!all)
+		return NULL;
+	r->matches = all;
+	r->pools.match_cnt++;
+	all[cnt] = (struct conf_match_ref){
+		.match = {.text = title, .len = (uint32_t)len, .line = line}};
+	if (len && title[len - 1] == '*') {
+		all[cnt].match.prefix = true;
+		all[cnt].match.len--;
+	}
+	return &all[cnt];
+}
+
+bool conf_match_is_taken(const struct conf_parse *p, const char *title)
+{
+	const struct conf_route_ref *r = p->obj[CONF_ROUTE];
+	uint32_t i = 0;
+
+	while (i < r->pools.match_cnt && strcmp(r->matches[i].match.text, title) != 0)
+		i++;
+	return i < r->pools.match_cnt;
+}
+
+/* Exact values, then longer prefixes before shorter ones. */
+static int compare_matches(const void *a, const void *b)
+{
+	const struct sl_cfg_match *x = a, *y = b;
+
+	if (x->prefix != y->prefix)
+		return x->prefix ? 1 : -1;
+	return x->len != y->len ? (x->len < y->len ? 1 : -1) : x->line - y->line;
+}
+
+/*
+ * The head of a request is encoded before its pool is known, so all pools of a route must get the
+ * same.
+ */
+static bool is_alike(const struct sl_cfg_pool *a, const struct sl_cfg_pool *b)
+{
+	return conf_has_server(a) == conf_has_server(b) &&
+	       conf_all_servers(a, false) == conf_all_servers(b, false) &&
+	       conf_all_servers(a, true) == conf_all_servers(b, true);
+}
+
+static bool shares_alike(const struct sl_cfg_pool *a, const struct sl_cfg_pool *b)
+{
+	return a->fair == b->fair &&
+	       (a->fair != SL_FAIR_HEADER || !a->fair_header || !b->fair_header ||
+		strcmp(a->fair_header, b->fair_header) == 0);
+}
+
+/* Returns the index of another pool of the route; -1 after a mistake. */
+static int32_t find_other(struct conf_parse *p, struct conf_route_ref *r, const char *name,
+			  int line)
+{
+	const struct sl_config *c = p->cfg;
+	const struct sl_cfg_pool *own = &c->pools[r->route.pool], *other;
+	uint32_t at = name ? conf_find_pool(p, r, line, name) : c->pool_cnt;
+
+	if (at == c->pool_cnt)
+		return -1;
+	other = &c->pools[at];
+	if (!is_alike(own, other))
+		conf_fail(p, line, r,
+			  "found pools \"%.64s\" and \"%.64s\" in one route; allowed: pools of the "
+			  "same kind: all backends http, all h2c, or all others",
+			  own->name, other->name);
+	else if (!shares_alike(own, other))
+		conf_fail(p, line, r,
+			  "found pools \"%.64s\" and \"%.64s\" in one route; allowed: pools with "
+			  "the same fair_by and fair_header",
+			  own->name, other->name);
+	else if (own->max_body != other->max_body)
+		conf_fail(p, line, r,
+			  "found pools \"%.64s\" and \"%.64s\" in one route; allowed: pools with "
+			  "the same max_body",
+			  own->name, other->name);
+	else if (r->route.policy >= 0 && other->batch.policy == SL_POLICY_DIRECT)
+		conf_fail(p, line, r,
+			  "found a policy on a route where that of pool \"%.64s\" is direct; "
+			  "allowed: policy = direct in the batch block of the pool",
+			  other->name);
+	return (int32_t)at;
+}
+
+static void use_matches(struct conf_parse *p, struct conf_route_ref *r)
+{
+	uint32_t cnt = r->pools.match_cnt;
+	struct sl_cfg_match *list = conf_arena_alloc(p->arena, cnt * sizeof(*list));
+
+	for (uint32_t i = 0; list && i < cnt; i++) {
+		list[i] = r->matches[i].match;
+		list[i].pool = find_other(p, r, r->matches[i].pool, list[i].line);
+	}
+	if (list)
+		qsort(list, cnt, sizeof(*list), compare_matches);
+	r->pools.matches = list;
+}
+
+static void check_match(struct conf_parse *p, struct conf_route_ref *r)
+{
+	if (!r->pools.member != !r->pools.match_cnt)
+		conf_fail(p, r->route.line, r, "found route \"%s\" with %s; allowed: both or none",
+			  r->route.prefix,
+			  r->pools.member ? "match_body but no match block"
+					  : "match blocks but no match_body");
+	if (r->pools.member && r->route.backend_continues)
+		conf_fail(p, r->route.line, r,
+			  "found match_body with continue = backend; allowed: continue = gateway, "
+			  "because the backend is selected by the body");
+	if (r->pools.match_cnt)
+		use_matches(p, r);
+}
+
+void conf_check_route_pools(struct conf_parse *p, struct conf_route_ref *r)
+{
+	if (r->route.pool < 0)
+		return;
+	check_match(p, r);
+	if (!r->pools.match_cnt)
+		return;
+	r->route.pools = conf_arena_alloc(p->arena, sizeof(*r->route.pools));
+	if (!r->route.pools || !r->pools.matches) {
+		conf_fail(p, 0, NULL, "found too little memory");
+		return;
+	}
+	*r->route.pools = r->pools;
+}
