@@ -17,6 +17,8 @@ struct sl_gateway {
 	struct sl_svc_live live[2];
 	struct sl_svc_ctl ctl;
 	struct sl_ring *events[2];
+	struct sl_codes pool_codes[2];
+	struct sl_backend_codes backend_codes;
 	atomic_bool ready, closed, faulty, restart, drain_called, drain_done;
 	/* configuration that it was given, and takes after `busy` steps */
 	struct sl_config *reloaded;
@@ -41,6 +43,22 @@ void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t servi
 {
 	(void)service;
 	*out = g->live[worker];
+}
+
+/* One for each worker, shared by all routes but the last: no route. */
+static struct sl_route_codes *route_codes[2][2];
+
+const struct sl_route_codes *sl_gateway_route_codes(const struct sl_gateway *g, uint32_t worker,
+						    uint32_t route)
+{
+	return route_codes[worker][route == g->info.cfg->route_cnt];
+}
+
+const struct sl_codes *sl_gateway_pool_codes(const struct sl_gateway *g, uint32_t worker,
+					     uint32_t pool)
+{
+	(void)pool;
+	return &g->pool_codes[worker];
 }
 
 uint32_t sl_gateway_slot(const struct sl_gateway *g, uint32_t pool)
@@ -145,6 +163,20 @@ const char *sl_port_mode_name(enum sl_port_mode mode)
 	return mode == SL_PORT_GENERIC ? "generic" : "other";
 }
 
+static void fill_route_codes(void)
+{
+	static const char *hosts[] = {"a.example"};
+	static const struct sl_cfg_route route = {
+		.prefix = "/score", .prefix_len = 6, .hosts = hosts, .host_cnt = 1};
+	static struct sl_list made[2];
+
+	for (int w = 0; w < 2 && !made[w].next; w++) {
+		sl_list_init(&made[w]);
+		route_codes[w][0] = sl_route_codes_get(&made[w], &route);
+		route_codes[w][1] = sl_route_codes_get(&made[w], NULL);
+	}
+}
+
 /* As it is at first; cfg stays the caller's. */
 static void gw_fill(struct sl_config *cfg)
 {
@@ -157,6 +189,8 @@ static void gw_fill(struct sl_config *cfg)
 	backends[0] = (struct sl_backend_info){
 		.pool = "score", .name = "a", .info = "shm /a", .state = SL_RPC_UP};
 	backends[0].stats.replies = 9;
+	backends[0].codes = &gw.backend_codes;
+	fill_route_codes();
 	for (int w = 0; w < 2; w++) {
 		workers[w] = (struct sl_worker_info){.cpu = w, .frames = 100, .frames_free = 98};
 		workers[w].backends = backends;

@@ -8,43 +8,30 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "control/fields.h"
+#include "front/codes.h"
 #include "front/front.h"
-#include "front/grpc/grpc.h"
 
-static const uint16_t http_statuses[SL_OUTCOME_CNT] = {
-#define X(name, metric, http, grpc, datagram, retry_after_s, text) [SL_OUTCOME_##name] = (http),
-	SL_OUTCOMES(X)
-#undef X
-};
-
-static const uint8_t grpc_statuses[SL_OUTCOME_CNT] = {
-#define X(name, metric, http, grpc, datagram, retry_after_s, text)                                 \
-	[SL_OUTCOME_##name] = SL_GRPC_##grpc,
-	SL_OUTCOMES(X)
-#undef X
-};
-
-/* The client closed before the head of the reply: status 499. */
-static bool is_unparsed(const struct sl_event *e)
+static struct sl_code_end end_of(const struct sl_event *e)
 {
-	return !e->status || (!e->begun && e->outcome == SL_OUTCOME_CLIENT_GONE);
+	return (struct sl_code_end){.status = e->status,
+				    .grpc_status = e->grpc_status,
+				    .proto = e->proto,
+				    .begun = e->begun,
+				    .outcome = (enum sl_outcome)e->outcome};
 }
 
 unsigned sl_access_status(const struct sl_event *e)
 {
-	if (is_unparsed(e))
-		return http_statuses[e->outcome];
-	/* The HTTP status of a gRPC call is 200, whatever its gRPC status. */
-	return e->proto == SL_PROTO_GRPC ? 200 : e->status;
+	struct sl_code_end end = end_of(e);
+
+	return sl_code_http(&end);
 }
 
 static unsigned grpc_status(const struct sl_event *e)
 {
-	if (is_unparsed(e))
-		return grpc_statuses[e->outcome];
-	if (e->grpc_status || e->status == 200)
-		return e->grpc_status;
-	return sl_grpc_from_http(e->status);
+	struct sl_code_end end = end_of(e);
+
+	return sl_code_grpc(&end);
 }
 
 static struct sl_span path_of(const struct sl_event *e)

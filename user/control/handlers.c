@@ -15,7 +15,7 @@
 
 enum {
 	LISTENERS = 16, /* per class */
-	METRICS_LIMIT = 16 << 20,
+	METRICS_LIMIT = 64 << 20,
 	EVENT_LIMIT = 4 << 20,
 };
 

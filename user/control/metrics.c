@@ -2,6 +2,7 @@
 #include "control/metrics.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -9,7 +10,9 @@
 #include "base/hist.h"
 #include "base/log.h"
 #include "config/agent_status.h"
+#include "control/code_metrics.h"
 #include "control/fields.h"
+#include "control/metric_text.h"
 
 /* Buckets are powers of two of nanoseconds from 1 us to 17 s, which the histograms have, too. */
 enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
@@ -17,25 +20,16 @@ enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
 static void write_head(struct sl_strbuf *b, const char *prefix, const char *name, const char *type,
 		       const char *help)
 {
-	const char *total = type[0] == 'c' ? "_total" : "";
+	char whole[160];
 
-	sl_strbuf_printf(b, "# HELP sluice_%s%s%s %s\n# TYPE sluice_%s%s%s %s\n", prefix, name,
-			 total, help, prefix, name, total, type);
+	snprintf(whole, sizeof(whole), "sluice_%s%s%s", prefix, name,
+		 type[0] == 'c' ? "_total" : "");
+	sl_metric_head(b, whole, type, help);
 }
 
-/* Escapes backslash, quote and line feed of the value. */
 static void write_label(struct sl_strbuf *b, const char *name, const char *value)
 {
-	sl_strbuf_printf(b, "%s=\"", name);
-	for (const char *c = value; *c; c++) {
-		if (*c == '\\' || *c == '"')
-			sl_strbuf_char(b, '\\');
-		if (*c == '\n')
-			sl_strbuf_str(b, "\\n");
-		else
-			sl_strbuf_char(b, *c);
-	}
-	sl_strbuf_char(b, '"');
+	sl_metric_label(b, name, value);
 }
 
 /* A metric family; visitors add labels and objects. */
@@ -45,15 +39,56 @@ struct metric_family {
 	const struct stat_field *field;
 };
 
+/* Suffixes of fields, and what metrics have instead: base units. */
+static const struct metric_unit {
+	const char *suffix, *unit;
+	double scale;
+} units[] = {
+	{"_ns", "_seconds", 1e9},
+	{"_ms", "_seconds", 1e3},
+	{"_mhz", "_per_second", 1e3},
+};
+
+static const struct metric_unit *unit_of(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(units); i++) {
+		size_t n = strlen(units[i].suffix);
+
+		if (len > n && strcmp(name + len - n, units[i].suffix) == 0)
+			return &units[i];
+	}
+	return NULL;
+}
+
+static const char *name_of(const struct stat_field *f, char *buf, size_t size)
+{
+	const struct metric_unit *u = unit_of(f->name);
+
+	if (!u)
+		return f->name;
+	snprintf(buf, size, "%.*s%s", (int)(strlen(f->name) - strlen(u->suffix)), f->name, u->unit);
+	return buf;
+}
+
 static void sample_begin(const struct metric_family *f)
 {
-	sl_strbuf_printf(f->b, "sluice_%s%s%s{", f->prefix, f->field->name,
+	char name[100];
+
+	sl_strbuf_printf(f->b, "sluice_%s%s%s{", f->prefix, name_of(f->field, name, sizeof(name)),
 			 f->field->kind == FIELD_COUNTER ? "_total" : "");
 }
 
 static void sample_end(const struct metric_family *f, const void *obj)
 {
-	sl_strbuf_printf(f->b, "} %" PRIu64 "\n", field_value(f->field, obj));
+	const struct metric_unit *u = unit_of(f->field->name);
+	uint64_t v = field_value(f->field, obj);
+
+	if (u)
+		sl_strbuf_printf(f->b, "} %.10g\n", (double)v / u->scale);
+	else
+		sl_strbuf_printf(f->b, "} %" PRIu64 "\n", v);
 }
 
 typedef void visit_fn(const struct metric_family *f, struct sl_gateway *g,
@@ -65,8 +100,9 @@ static void render_table(struct sl_gateway *g, const struct sl_gateway_info *in,
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
 		struct metric_family f = {b, prefix, &t->fields[i]};
+		char name[100];
 
-		write_head(b, prefix, f.field->name,
+		write_head(b, prefix, name_of(f.field, name, sizeof(name)),
 			   f.field->kind == FIELD_COUNTER ? "counter" : "gauge", f.field->help);
 		visit(&f, g, in);
 	}
@@ -454,6 +490,7 @@ static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, s
 	render_table(g, in, b, "agent_", &agent_fields, visit_agents);
 	render_table(g, in, b, "server_", &server_fields, visit_servers);
 	render_stages(g, b, in);
+	sl_code_metrics_render(g, in, b);
 }
 
 void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *b)

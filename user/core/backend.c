@@ -171,6 +171,8 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	uint64_t trip_ns = flight_ns > service_ns ? flight_ns - service_ns : 0;
 
 	x->reply_ns = c->now_ns;
+	x->backend->codes.sum_ns += flight_ns;
+	sl_hist_add(x->backend->codes.bucket, flight_ns);
 	sl_stage_add(x, SL_STAGE_COMPUTE, service_ns);
 	if (x->stream.open_ended ||
 	    sl_batcher_replied(x->pool->batcher, x->backend->number, x->send_ns, trip_ns))

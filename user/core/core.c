@@ -183,6 +183,7 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	sl_list_init(&c->pools);
 	sl_list_init(&c->pools_made);
 	sl_list_init(&c->wcfgs_made);
+	sl_list_init(&c->route_codes_made);
 	sl_list_init(&c->ready);
 	sl_list_init(&c->stalled);
 	sl_list_init(&c->paused_bodies);

@@ -135,7 +135,7 @@ struct sl_core {
 	bool leaving;         /* unreferenced pools or backends exist */
 	uint64_t leave_ns;    /* next check */
 	/* Owned by the control thread: created and not yet freed. */
-	struct sl_list wcfgs_made, pools_made;
+	struct sl_list wcfgs_made, pools_made, route_codes_made;
 };
 
 /* Builds the parts on a net whose ports exist. Returns 0 or -errno. */

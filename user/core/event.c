@@ -216,6 +216,8 @@ void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome)
 	end_stage(e, SL_EVENT_QUEUE, &at, e->sent_ns ? e->sent_ns : now);
 	end_stage(e, SL_EVENT_BACKEND, &at, x->reply_ns ? x->reply_ns : now);
 	end_stage(e, SL_EVENT_REPLY, &at, now);
+	e->status = x->status;
+	e->grpc_status = x->grpc_status;
 	e->begun = x->stream.started;
 	e->outcome = (uint8_t)outcome;
 	e->version_minor = x->stream.version_minor;

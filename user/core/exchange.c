@@ -92,11 +92,33 @@ unsigned sl_exchange_notify(struct sl_core *c)
 	return n;
 }
 
+static void count_codes(struct sl_exchange *x, enum sl_outcome outcome)
+{
+	struct sl_code_end e = {
+		.status = x->status,
+		.grpc_status = x->grpc_status,
+		.proto = x->proto,
+		.begun = x->stream.started,
+		.outcome = outcome,
+	};
+
+	sl_route_codes_add(sl_worker_cfg_route_codes(x->wcfg, x->route), &e,
+			   x->core->now_ns - x->first_ns);
+	if (x->pool)
+		sl_codes_add(&x->pool->codes, &e);
+	if (!x->backend || !x->backend_status)
+		return;
+	e.status = x->backend_status;
+	e.begun = true;
+	sl_codes_add(&x->backend->codes.codes, &e);
+}
+
 static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 {
 	struct sl_core *c = x->core;
 
 	c->stats.outcomes[outcome]++;
+	count_codes(x, outcome);
 	c->stats.streams -= x->stream.open_ended;
 	c->trusted -= x->trusted;
 	if (x->note)

@@ -120,6 +120,10 @@ struct sl_exchange {
 	uint16_t retries;
 	uint8_t rpc_class; /* enum sl_rpc_class */
 	uint8_t outcome;   /* enum sl_outcome; not OK: own reply, or BROKEN */
+	uint8_t proto;     /* enum sl_proto */
+	/* of the head as given to the front; of the last head from a backend. 0: none */
+	uint16_t status, backend_status;
+	uint16_t grpc_status; /* of the reply */
 	bool idempotent;
 	bool open;       /* more of the request is to come */
 	bool end_sent;   /* stream */

@@ -21,6 +21,7 @@
 #define SL_CORE_POOL_H
 
 #include <stdatomic.h>
+#include "front/codes.h"
 #include "core/core.h"
 
 /* OFFERED: a transport is on its way to the worker. UNREADY: up, but takes no new requests. */
@@ -46,6 +47,7 @@ struct sl_backend_ref {
 	_Atomic uint32_t switched_cnt, stayed_cnt;
 	_Atomic bool released; /* control: no dialer connects it */
 	_Atomic bool gone;     /* worker: control may free it */
+	struct sl_backend_codes codes;
 	char name[];
 };
 
@@ -70,6 +72,7 @@ struct sl_pool {
 	bool may_begin; /* backends have changed: check `streams` */
 	uint32_t refs;
 	_Atomic bool gone;
+	struct sl_codes codes; /* of the replies to clients */
 };
 
 /* A pool in one configuration. After the switch: what it replaced. */
@@ -92,13 +95,26 @@ enum sl_worker_cfg_step {
 struct sl_worker_cfg {
 	struct sl_list made; /* control */
 	const struct sl_config *cfg;
-	struct sl_router *router;         /* cfg's routes */
-	struct sl_worker_cfg_pool *pools; /* [cfg->pool_cnt], referenced in force */
+	struct sl_router *router;            /* cfg's routes */
+	struct sl_worker_cfg_pool *pools;    /* [cfg->pool_cnt], referenced in force */
+	struct sl_route_codes **route_codes; /* [cfg->route_cnt + 1]; last: without a route */
 	struct sl_net_listener *listeners;
 	uint32_t listener_cnt;
 	uint32_t refs;    /* by the core, exchanges, pools */
 	_Atomic int step; /* enum sl_worker_cfg_step */
 };
+
+/* Returns the counters of a route of t's configuration, or of another one's or NULL: "". */
+static inline struct sl_route_codes *sl_worker_cfg_route_codes(const struct sl_worker_cfg *t,
+							       const struct sl_cfg_route *route)
+{
+	uintptr_t first = (uintptr_t)t->cfg->routes, at = (uintptr_t)route;
+	uint32_t cnt = t->cfg->route_cnt;
+
+	if (at < first || at >= (uintptr_t)(t->cfg->routes + cnt))
+		return t->route_codes[cnt];
+	return t->route_codes[(at - first) / sizeof(*route)];
+}
 
 static inline void sl_pool_get(struct sl_pool *g)
 {

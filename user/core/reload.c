@@ -96,6 +96,27 @@ static bool fill_pool(struct sl_core *c, struct sl_worker_cfg *t, uint32_t p,
 	return tp->by_number && tp->batcher;
 }
 
+static bool fill_route_codes(struct sl_core *c, struct sl_worker_cfg *t)
+{
+	uint32_t cnt = t->cfg->route_cnt;
+
+	t->route_codes = calloc(cnt + 1, sizeof(struct sl_route_codes *));
+	for (uint32_t i = 0; t->route_codes && i <= cnt; i++) {
+		t->route_codes[i] = sl_route_codes_get(&c->route_codes_made,
+						       i < cnt ? &t->cfg->routes[i] : NULL);
+		if (!t->route_codes[i])
+			return false;
+	}
+	return t->route_codes;
+}
+
+static void put_route_codes(struct sl_worker_cfg *t)
+{
+	for (uint32_t i = 0; t->route_codes && i <= t->cfg->route_cnt; i++)
+		sl_route_codes_put(t->route_codes[i]);
+	free(t->route_codes);
+}
+
 struct sl_worker_cfg *sl_worker_cfg_create(struct sl_core *c, const struct sl_config *cfg,
 					   const struct sl_worker_cfg *before,
 					   const uint32_t *slots)
@@ -108,6 +129,8 @@ struct sl_worker_cfg *sl_worker_cfg_create(struct sl_core *c, const struct sl_co
 	t->cfg = cfg;
 	t->router = sl_router_create(cfg);
 	t->pools = calloc(cfg->pool_cnt + 1, sizeof(*t->pools));
+	if (!fill_route_codes(c, t))
+		goto fail;
 	for (uint32_t p = 0; t->router && t->pools && p < cfg->pool_cnt; p++) {
 		if (!fill_pool(c, t, p, before, slots[p]))
 			goto fail;
@@ -161,6 +184,7 @@ void sl_worker_cfg_free(struct sl_worker_cfg *t)
 		free(t->pools[p].backends);
 	}
 	sl_worker_cfg_tidy(t);
+	put_route_codes(t);
 	sl_router_destroy(t->router);
 	sl_list_del(&t->made);
 	free(t->pools);

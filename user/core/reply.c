@@ -130,15 +130,14 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 			out->reply.body_len = SL_LEN_UNKNOWN;
 		out->reply.whole = x->state == SL_EX_WHOLE;
 		out->reply.service_us = x->service_us;
+		x->backend_status = out->reply.status;
 	}
 	if (x->route && x->route->reply_rules.cnt && !sl_rules_apply_reply(x, out)) {
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 		own_head(x, out);
 	}
-	if (x->note) {
-		x->note->status = out->reply.status;
-		x->note->grpc_status = out->reply.grpc_status;
-	}
+	x->status = out->reply.status;
+	x->grpc_status = out->reply.grpc_status;
 	return true;
 }
 
@@ -230,7 +229,6 @@ bool sl_reply_trailers(void *conn, struct sl_stream *st, struct sl_reply_parts *
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 	if (is_own(x))
 		sl_reply_own((enum sl_outcome)x->outcome, out);
-	if (x->note)
-		x->note->grpc_status = out->reply.grpc_status;
+	x->grpc_status = out->reply.grpc_status;
 	return x->state != SL_EX_BROKEN;
 }

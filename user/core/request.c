@@ -254,6 +254,17 @@ static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq,
 	return !rq->end && (rq->content_length == SL_LEN_UNKNOWN || rq->content_length > WHOLE_MAX);
 }
 
+/* A request that got no exchange. */
+static void count_refused(struct sl_core *c, const struct sl_request *rq,
+			  const struct sl_cfg_route *route, enum sl_outcome why)
+{
+	struct sl_code_end e = {.proto = rq->proto, .outcome = why};
+
+	sl_route_codes_add(sl_worker_cfg_route_codes(c->wcfg, route), &e, 0);
+	if (route && route->pool >= 0)
+		sl_codes_add(&c->wcfg->pools[route->pool].pool->codes, &e);
+}
+
 static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_request *rq,
 				    const struct sl_route_match *match, enum sl_outcome unless)
 {
@@ -263,6 +274,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	struct sl_exchange *x = new_exchange(c, cl, rq->end, for_backend, &o);
 
 	if (!x) {
+		count_refused(c, rq, match->route, o);
 		if (c->events)
 			sl_event_refused(c, cl, rq, match->route, o);
 		return NULL;
@@ -276,6 +288,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 		.allowed = match->methods,
 		.take_ns = rq->take_ns ? rq->take_ns : c->now_ns,
 		.deadline_ns = UINT64_MAX,
+		.proto = rq->proto,
 		.open = !rq->end || rq->must_upgrade, /* upgrades stay open */
 	};
 	x->first_ns = rq->rx_ns && rq->rx_ns <= x->take_ns ? rq->rx_ns : x->take_ns;

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "config/config.h"
+#include "front/codes.h"
 #include "core/stats.h"
 #include "front/h2/h2.h"
 #include "front/tls/tls.h"
@@ -92,6 +93,7 @@ struct sl_backend_info {
 	bool on_fallback;
 	struct sl_dial_stats dialled;
 	struct sl_rpc_stats stats;
+	const struct sl_backend_codes *codes;
 };
 
 struct sl_subset_info {
@@ -145,6 +147,11 @@ const struct sl_svc_hist *sl_gateway_hist(const struct sl_gateway *g, uint32_t w
 					  uint32_t slot, enum sl_stage stage);
 void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t slot,
 		     struct sl_svc_live *out);
+/* Return counters, valid until the next reload. route: cfg->route_cnt stands for no route. */
+const struct sl_route_codes *sl_gateway_route_codes(const struct sl_gateway *g, uint32_t worker,
+						    uint32_t route);
+const struct sl_codes *sl_gateway_pool_codes(const struct sl_gateway *g, uint32_t worker,
+					     uint32_t pool);
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot);
 
 /*

@@ -65,6 +65,7 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 
 	bi->pool = pool->name;
 	bi->name = pool->backends[b].name;
+	bi->codes = &m->codes;
 	bi->state = link == SL_BACKEND_UP        ? SL_RPC_UP
 		    : link == SL_BACKEND_UNREADY ? SL_RPC_DRAINING
 		    : link == SL_BACKEND_OFFERED ? SL_RPC_CONNECTING
@@ -167,6 +168,18 @@ void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t slot,
 		memcpy(out, live, sizeof(*out));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	} while ((seq & 1) || seq != __atomic_load_n(&live->seq, __ATOMIC_RELAXED));
+}
+
+const struct sl_route_codes *sl_gateway_route_codes(const struct sl_gateway *g, uint32_t worker,
+						    uint32_t route)
+{
+	return g->generation->wcfgs[worker]->route_codes[route];
+}
+
+const struct sl_codes *sl_gateway_pool_codes(const struct sl_gateway *g, uint32_t worker,
+					     uint32_t pool)
+{
+	return &g->generation->wcfgs[worker]->pools[pool].pool->codes;
 }
 
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot)

@@ -18,6 +18,7 @@ list_files() {
 	for file in user/service/*.sysusers; do echo "644 $file $PREFIX/lib/sysusers.d/$(basename "$file" .sysusers).conf"; done
 	for file in user/service/*.tmpfiles; do echo "644 $file $PREFIX/lib/tmpfiles.d/$(basename "$file" .tmpfiles).conf"; done
 	echo "644 user/service/sluice.logrotate /etc/logrotate.d/sluice"
+	for file in prometheus-alerts.yml grafana-dashboard.json; do echo "644 user/service/$file $PREFIX/share/sluice/$file"; done
 	for file in README.md user/docs/*.md; do echo "page $file $PREFIX/share/doc/sluice/${file##*/}"; done
 	for file in user/docs/*.png bench/results/batch.svg; do echo "644 $file $PREFIX/share/doc/sluice/${file##*/}"; done
 	echo "644 user/cli/completion/sluice $PREFIX/share/bash-completion/completions/sluice"

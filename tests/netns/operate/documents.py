@@ -6,6 +6,7 @@ A fence whose first line is a comment with a file's name (`# app.conf`, `/* echo
   conf     `sluice check --offline` accepts it, completed by what a fragment lacks (complete())
   c        compiles
   python   compiles
+  yaml     promtool accepts it as a configuration of Prometheus
   sh       each `make` target, subcommand of `sluice` and option exists; the commands run in the gateway's namespace.
            A comment behind a `curl` command is a part of its output. A fence whose first line is
            `# not run in tests: REASON` is not run.
@@ -88,6 +89,13 @@ def compile_python(text):
         return 1, str(error)
 
 
+def check_yaml(text):
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        file.write(text)
+        file.flush()
+        return run(["promtool", "check", "config", "--syntax-only", file.name])
+
+
 def make_targets():
     with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
         names = set(re.findall(r"[\w-]+", " ".join(re.findall(r"^([a-z][\w -]*):(?!=)", file.read(), re.M))))
@@ -145,7 +153,8 @@ def check_page(path, folder):
         if named:
             with open(os.path.join(folder, named[1]), "w", encoding="utf-8") as file:
                 file.write(text)
-        kinds = {"conf": check_conf, "c": compile_c, "python": compile_python, "sh": lambda t: check_sh(t, folder)}
+        kinds = {"conf": check_conf, "c": compile_c, "python": compile_python, "yaml": check_yaml,
+                 "sh": lambda t: check_sh(t, folder)}
         if language not in kinds:
             continue
         status, out = kinds[language](text)

@@ -31,9 +31,10 @@ TEST(metrics_have_the_text_format)
 	/*
 	 * A comment, or name{labels} value. Each family has its HELP and TYPE before its samples.
 	 */
-	static const char form[] = "^(# (HELP|TYPE) sluice_[a-z0-9_]+ "
-				   ".+|sluice_[a-z0-9_]+(\\{([a-z_]+=\"([^\"\\\\]|\\\\.)*\",?)"
-				   "+\\})? -?[0-9.e+-]+)$";
+	static const char form[] =
+		"^(# (HELP|TYPE) (sluice|http|rpc)_[a-z0-9_]+ "
+		".+|(sluice|http|rpc)_[a-z0-9_]+(\\{([a-z_]+=\"([^\"\\\\]|\\\\.)*\",?)"
+		"+\\})? -?[0-9.e+-]+)$";
 	struct sl_strbuf b;
 	char *save, family[100] = "";
 	regex_t re;
@@ -68,12 +69,42 @@ TEST(metrics_have_each_counter_by_name)
 		"sluice_backend_up{worker=\"0\",pool=\"score\",backend=\"a\"} 1\n",
 		"sluice_backend_replies_total{worker=\"0\",pool=\"score\",backend=\"a\"} 9\n",
 		"sluice_service_batch_cap{worker=\"0\",pool=\"score\"} 17\n",
+		"sluice_service_hold_seconds{worker=\"0\",pool=\"score\"} 0.0015\n",
+		"sluice_service_arrival_per_second{worker=\"0\",pool=\"score\"} 2.5\n",
 	};
 	struct sl_strbuf b;
 
+	gw.live[0].hold_ns = 1500000;
+	gw.live[0].arrival_mhz = 2500;
 	render(&b);
 	for (size_t i = 0; i < SL_ARRAY_LEN(lines); i++)
 		ck_assert_msg(strstr(b.ptr, lines[i]) != NULL, "%s", lines[i]);
+	sl_strbuf_fini(&b);
+}
+
+TEST(metrics_have_statuses_summed_over_workers)
+{
+	static const char *const lines[] = {
+		"sluice_pool_responses_total{pool=\"score\",class=\"5xx\",code=\"500\"} 5\n",
+		"sluice_pool_responses_total{pool=\"score\",class=\"5xx\",code=\"other\"} 1\n",
+		"sluice_pool_responses_total{pool=\"score\",class=\"5xx\",code=\"503\"} 0\n",
+		"sluice_backend_responses_total{pool=\"score\",backend=\"a\",class=\"4xx\",code=\"418\"} "
+		"4\n",
+		"sluice_backend_seconds_bucket{pool=\"score\",backend=\"a\",le=\"0.001\"} 0\n",
+		"sluice_backend_seconds_bucket{pool=\"score\",backend=\"a\",le=\"0.0025\"} 2\n",
+		"sluice_route_responses_total{route=\"\",class=\"2xx\",code=\"200\"} 0\n",
+	};
+	struct sl_strbuf b;
+
+	gw.pool_codes[0].http[SL_CODE_500] = 2;
+	gw.pool_codes[1].http[SL_CODE_500] = 3;
+	gw.pool_codes[1].http[SL_CODE_OTHER + 4] = 1;
+	gw.backend_codes.codes.http[SL_CODE_418] = 2;
+	sl_hist_add(gw.backend_codes.bucket, 2000000);
+	render(&b);
+	for (size_t i = 0; i < SL_ARRAY_LEN(lines); i++)
+		ck_assert_msg(strstr(b.ptr, lines[i]) != NULL, "%s", lines[i]);
+	ck_assert_ptr_null(strstr(b.ptr, "code=\"418\"} 0"));
 	sl_strbuf_fini(&b);
 }
 
