@@ -48,6 +48,10 @@
 	  "unknown model: no pool serves what this body names")                                    \
 	X(MATCH_LIMIT, "match_limit", 413, RESOURCE_EXHAUSTED, TOO_LARGE, 0,                       \
 	  "the model is named too far behind in this body")                                        \
+	X(RATE_LIMIT, "rate_limit", 429, RESOURCE_EXHAUSTED, OVERLOADED, 1,                        \
+	  "rate limit of this client reached")                                                     \
+	X(OPEN_LIMIT, "open_limit", 429, RESOURCE_EXHAUSTED, OVERLOADED, 1,                        \
+	  "too many open requests of this client")                                                 \
 	X(NOT_UNARY, "not_unary", 501, UNIMPLEMENTED, NO_SERVICE, 0,                               \
 	  "the call goes on after its message: the route needs stream = yes for such calls")
 

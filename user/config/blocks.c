@@ -22,6 +22,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_ADMIN] = "admin",
 	[CONF_ACCESS_LOG] = "access_log",
 	[CONF_AGENTS] = "agents",
+	[CONF_QUOTA] = "quota",
 };
 
 const char *conf_block_name(enum conf_block block)

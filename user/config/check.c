@@ -275,6 +275,7 @@ static void check_routes(struct conf_parse *p)
 			check_route(p, &p->routes[i]);
 		if (p->routes[i].listener_cnt)
 			use_listeners(p, &p->routes[i]);
+		conf_use_quotas(p, &p->routes[i]);
 		for (uint32_t j = 0; j < i && id; j++) {
 			if (p->routes[j].route.datagram_service == id)
 				conf_fail(p, p->routes[i].route.line, NULL,
@@ -492,5 +493,6 @@ void conf_check(struct conf_parse *p)
 	check_listeners(p);
 	check_pools(p);
 	check_servers(p);
+	conf_check_quotas(p);
 	check_routes(p);
 }

@@ -28,6 +28,7 @@
 #include "sluice/abi.h"
 
 struct sl_descriptors;
+struct sl_quota_table;
 struct sl_tls_server;
 
 enum sl_attach_mode { SL_ATTACH_AUTO, SL_ATTACH_NATIVE, SL_ATTACH_GENERIC, SL_ATTACH_ADOPT };
@@ -159,6 +160,28 @@ struct sl_cfg_pool {
 	int line;
 };
 
+/* A token bucket: its rate, and times that follow from it. */
+struct sl_cfg_bucket {
+	uint64_t tokens, window_ns; /* rate; no tokens: no limit */
+	uint32_t burst;             /* tokens of a full bucket */
+	uint64_t token_ns, depth_ns;
+};
+
+enum sl_quota_by { SL_QUOTA_BY_ADDRESS, SL_QUOTA_BY_HEADER, SL_QUOTA_BY_ROUTE };
+enum { SL_CFG_MAX_QUOTAS = 64, SL_CFG_ROUTE_QUOTAS = 4 };
+
+/* Limits of each client of the routes that name the quota. */
+struct sl_cfg_quota {
+	const char *name;
+	uint8_t by;         /* enum sl_quota_by */
+	const char *header; /* lower case; NULL: another `by` */
+	struct sl_cfg_bucket bucket;
+	uint32_t max_requests;        /* open at a time; 0: no limit */
+	uint32_t clients;             /* size of the table */
+	struct sl_quota_table *table; /* by sl_quotas_load() */
+	int line;
+};
+
 struct sl_cfg_rule {
 	const char *name;  /* lower case */
 	const char *value; /* new value; NULL: the field is dropped */
@@ -234,6 +257,8 @@ struct sl_cfg_route {
 	const char **forward_headers; /* lower case */
 	uint32_t forward_header_cnt;
 	struct sl_cfg_rules request_rules, reply_rules;
+	uint8_t quotas[SL_CFG_ROUTE_QUOTAS]; /* indices */
+	uint32_t quota_cnt;
 	int8_t policy;             /* -1: as the pool */
 	uint16_t datagram_service; /* datagrams' id of this route; 0: none */
 	int line;
@@ -374,6 +399,8 @@ struct sl_config {
 	uint32_t pool_cnt;
 	struct sl_cfg_route *routes; /* longest prefix first */
 	uint32_t route_cnt;
+	struct sl_cfg_quota *quotas;
+	uint32_t quota_cnt;
 	struct sl_cfg_limits limits;
 	struct sl_cfg_admin admin;
 	struct sl_cfg_access_log access_log;
@@ -387,8 +414,12 @@ struct sl_config {
 	struct sl_cfg_setting *settings;    /* settings in the file's order */
 	uint32_t setting_cnt;
 	void *arena;
-	void (*release)(struct sl_config *c); /* frees what other modules added */
+	/* Free what other modules added. */
+	void (*release[2])(struct sl_config *c);
 };
+
+/* Registers a function for sl_config_free(); each counts once. */
+void sl_config_on_free(struct sl_config *c, void (*fn)(struct sl_config *c));
 
 /*
  * Parses "192.0.2.0/24", "fd00::/8" or an address. Returns false if it is none, or has bits beyond

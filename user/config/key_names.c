@@ -16,6 +16,12 @@ const struct conf_name conf_fair_keys[] = {
 	{"none", SL_FAIR_NONE},
 	{0},
 };
+const struct conf_name conf_quota_bys[] = {
+	{"address", SL_QUOTA_BY_ADDRESS},
+	{"header", SL_QUOTA_BY_HEADER},
+	{"route", SL_QUOTA_BY_ROUTE},
+	{0},
+};
 /* clang-format off */
 #define X(number, NAME, name) {#name, SL_POLICY_##NAME},
 const struct conf_name conf_policies[] = {

@@ -105,6 +105,11 @@
 		CONF_AGENTS, list_, false, FIELD(struct sl_config, agents.f), name_, &type_,       \
 			__VA_ARGS__, .restart = true                                               \
 	}
+#define QUOTA(name_, type_, f, ...)                                                                \
+	{                                                                                          \
+		CONF_QUOTA, false, false, FIELD(struct sl_cfg_quota, f), name_, &type_,            \
+			__VA_ARGS__                                                                \
+	}
 #define ACCESS_LOG(name_, type_, list_, f, ...)                                                    \
 	{                                                                                          \
 		CONF_ACCESS_LOG, list_, false, FIELD(struct sl_config, access_log.f), name_,       \
@@ -408,6 +413,9 @@ const struct conf_key conf_keys[] = {
 	ROUTE("drop_reply_header", conf_drop_header, true, route.reply_rules,
 	      .what = "names of headers, each once, none of a connection, a body or the gateway's own",
 	      .help = "reply headers that the client does not get"),
+	ROUTE("quotas", conf_route_quotas, true, route.quota_cnt, .what = "up to 4 names of quotas",
+	      .help = "quotas of the clients of this route. A request that one of them refuses "
+	      	"gets 429 (gRPC: RESOURCE_EXHAUSTED) and takes no tokens of the others"),
 	ROUTE("underscores", conf_enum, false, route.underscores, .fallback = "drop",
 	      .names = conf_underscores,
 	      .help = "request fields with _ in their names, where all fields are passed on. "
@@ -431,6 +439,28 @@ const struct conf_key conf_keys[] = {
 		.what = "a media type", .help = "content type of the fixed reply"),
 	RESPOND("body", conf_body, route.reply_body, 0, 16384,
 		.what = "a text of at most 16384 bytes", .help = "body of the fixed reply"),
+
+	QUOTA("by", conf_enum, by, .fallback = "address", .names = conf_quota_bys,
+	      .help = "what has a bucket of its own. address: an IPv4 address or IPv6 /64; all "
+	      	"datagrams share one. header: a value of `header`, so a trusted proxy must "
+	      	"set it. route: all clients of routes with the same prefix"),
+	QUOTA("header", conf_header, header, .what = "the name of a header",
+	      .help = "request header that names the client, with by = header. Requests "
+	      	"without it share one bucket"),
+	QUOTA("rate", conf_rate, bucket.tokens,
+	      .what = "a whole number from 1 to 100000000 with /s, /min, /h or /d, as 100/s",
+	      .help = "requests in the long run, of all workers together; none: unlimited. "
+	      	"Beyond it 429 with Retry-After, RateLimit-Policy and RateLimit "
+	      	"(draft-ietf-httpapi-ratelimit-headers)"),
+	QUOTA("burst", conf_uint, bucket.burst, 0, 1000000000, "0",
+	      .help = "requests at once after a pause; 0: those of a second, at least one"),
+	QUOTA("max_requests", conf_uint, max_requests, 0, 65535, "0",
+	      .help = "open requests at a time, of all workers together; beyond it 429. 0: "
+	      	"unlimited"),
+	QUOTA("clients", conf_uint, clients, 16, 16777216, "65536",
+	      .help = "clients that have a bucket; 32 bytes each. Beyond it the fullest of "
+	      	"eight buckets is replaced. A reload that changes it, or `by` or `header`, "
+	      	"begins with full buckets"),
 
 	LIMIT("max_connections", conf_uint, max_connections, 16, 4000000, DEFAULT(MAX_CONNECTIONS),
 	      .restart = true, .help = "connections per worker"),

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "config/include.h"
 
 static void check_complete(struct conf_parse *p)
@@ -126,10 +127,22 @@ bool sl_config_lacks_interface(const char *file)
 	return lacks;
 }
 
+void sl_config_on_free(struct sl_config *c, void (*fn)(struct sl_config *c))
+{
+	size_t i = 0;
+
+	while (i < SL_ARRAY_LEN(c->release) && c->release[i] && c->release[i] != fn)
+		i++;
+	if (SL_ENSURE(i < SL_ARRAY_LEN(c->release)))
+		c->release[i] = fn;
+}
+
 void sl_config_free(struct sl_config *c)
 {
-	if (c && c->release)
-		c->release(c);
+	for (size_t i = 0; c && i < SL_ARRAY_LEN(c->release); i++) {
+		if (c->release[i])
+			c->release[i](c);
+	}
 	if (c)
 		conf_arena_free(c->arena);
 }

@@ -32,7 +32,7 @@ static enum conf_block block_of(const char *name)
 static bool is_named(enum conf_block b)
 {
 	return b == CONF_INTERFACE || b == CONF_LISTENER || b == CONF_POOL || b == CONF_BACKEND ||
-	       b == CONF_ROUTE || b == CONF_MATCH;
+	       b == CONF_ROUTE || b == CONF_MATCH || b == CONF_QUOTA;
 }
 
 const void *conf_owner(const struct conf_parse *p, enum conf_block b)
@@ -319,6 +319,7 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 		((struct conf_route_ref *)p->obj[CONF_ROUTE])->responds = true;
 		return p->obj[CONF_ROUTE];
 	case CONF_TLS: return new_tls(p, line);
+	case CONF_QUOTA: return conf_new_quota(p, title, line);
 	case CONF_BATCH: return &((struct sl_cfg_pool *)p->obj[CONF_POOL])->batch;
 	default: return p->cfg;
 	}
@@ -348,6 +349,7 @@ static bool is_taken(const struct conf_parse *p, enum conf_block b, const char *
 		while (i < pool->backend_cnt && strcmp(pool->backends[i].name, name) != 0)
 			i++;
 		return i < pool->backend_cnt;
+	case CONF_QUOTA: return conf_find_quota(c, name) < c->quota_cnt;
 	default: return false;
 	}
 }
@@ -362,6 +364,7 @@ static bool begin_named(struct conf_parse *p, enum conf_block b, const char *tit
 		[CONF_BACKEND] = SL_CFG_MAX_BACKENDS,
 		[CONF_ROUTE] = SL_CFG_MAX_ROUTES,
 		[CONF_MATCH] = SL_CFG_MAX_MATCHES,
+		[CONF_QUOTA] = SL_CFG_MAX_QUOTAS,
 	};
 	bool taken;
 

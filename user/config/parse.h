@@ -33,6 +33,14 @@ const char *conf_line_name(const struct conf_parse *p, int line, int from,
 /* Returns the `of` of mistakes in the current block of kind b: its object, or &line[b]. */
 const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 
+/* quotas.c: begins a quota; NULL: one too many. */
+void *conf_new_quota(struct conf_parse *p, const char *title, int line);
+/* quotas.c: returns the index of a quota, or quota_cnt. */
+uint32_t conf_find_quota(const struct sl_config *c, const char *name);
+/* quotas.c: checks each quota, and resolves the names in a route. */
+void conf_check_quotas(struct conf_parse *p);
+void conf_use_quotas(struct conf_parse *p, struct conf_route_ref *r);
+
 /* parse.c: fills cfg and routes from the text, up to a syntax error. */
 void conf_parse_text(struct conf_parse *p, const char *text);
 /* parse.c: shrinks arrays, because streams keep older configurations in memory. */

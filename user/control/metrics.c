@@ -13,6 +13,7 @@
 #include "control/code_metrics.h"
 #include "control/fields.h"
 #include "control/metric_text.h"
+#include "control/quota_metrics.h"
 
 /* Buckets are powers of two of nanoseconds from 1 us to 17 s, which the histograms have, too. */
 enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
@@ -481,6 +482,7 @@ static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, s
 	render_named(b, in, "evicted", "what", evicted_names, SL_EVICTED_CNT,
 		     offsetof(struct sl_worker_info, core.evicted),
 		     "connections closed because few connections or head buffers were left");
+	sl_metrics_quotas(in, b);
 	render_certificates(b, in);
 	render_backend_states(b, in);
 	render_table(g, in, b, "backend_", &backend_fields, visit_backends);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/min.h"
@@ -179,6 +180,10 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 {
 	int rc;
 
+	for (uint32_t i = 0; i < cfg->quota_cnt; i++) {
+		if (!SL_ENSURE(cfg->quotas[i].table))
+			return -EINVAL;
+	}
 	*c = (struct sl_core){.cfg = cfg, .net = net, .maps = *maps};
 	sl_list_init(&c->pools);
 	sl_list_init(&c->pools_made);

@@ -31,6 +31,8 @@
  *   body_match.c      selection of pools by the body
  *   json_member.c     one member of a JSON text
  *   limits.c          limits from the configuration
+ *   quota.c           limits of routes per client: rates, open requests
+ *   quota_table.c     token buckets of all workers
  *   addr_quota.c      usage and limits per client address
  *   store.c           waiting bytes, in frames
  *
@@ -47,6 +49,7 @@
 #include "base/wheel.h"
 #include "config/config.h"
 #include "core/addr_quota.h"
+#include "core/quota.h"
 #include "batch/batcher.h"
 #include "core/stats.h"
 #include "front/conn.h"
@@ -127,8 +130,9 @@ struct sl_core {
 	uint32_t span_cap;
 	char date[32];
 	uint64_t date_ns;
-	uint8_t *rule_buf; /* scratch, sl_rules_room() */
-	uint8_t *meta_buf; /* scratch, SL_RPC_MAX_META */
+	uint8_t *rule_buf;                   /* scratch, sl_rules_room() */
+	uint8_t *meta_buf;                   /* scratch, SL_RPC_MAX_META */
+	char limit_texts[2][SL_QUOTA_FIELD]; /* of the reply being written (quota.c) */
 	uint64_t now_ns;
 	bool draining;
 	bool serving_changed; /* check gRPC health watches */

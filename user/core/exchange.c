@@ -5,6 +5,7 @@
 #include "core/body_match.h"
 #include "core/client.h"
 #include "core/event.h"
+#include "core/quota.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
@@ -132,6 +133,8 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 	drop_reply(x);
 	sl_store_free(&x->rule_values, c->net->umem);
 	uncount_exchange(x);
+	if (x->quota_open)
+		sl_quotas_close(x);
 	sl_min_rate_leave(x);
 	sl_list_del(&x->item.link);
 	sl_exchange_set_backend(x, NULL);

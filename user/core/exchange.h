@@ -125,12 +125,16 @@ struct sl_exchange {
 	uint16_t status, backend_status;
 	uint16_t grpc_status; /* of the reply */
 	bool idempotent;
-	bool open;       /* more of the request is to come */
-	bool end_sent;   /* stream */
-	bool trusted;    /* counted in core->trusted */
-	bool reading;    /* counted in `quota` */
-	bool in_parts;   /* reply of several messages */
-	uint8_t upgrade; /* index in route->upgrades */
+	bool open;             /* more of the request is to come */
+	bool end_sent;         /* stream */
+	bool trusted;          /* counted in core->trusted */
+	bool reading;          /* counted in `quota` */
+	bool in_parts;         /* reply of several messages */
+	uint8_t upgrade;       /* index in route->upgrades */
+	uint8_t quota_open;    /* bit per quota of the route: counted as open */
+	uint8_t quota_no;      /* quota that has refused it */
+	uint32_t quota_wait_s; /* until it would be allowed */
+	uint64_t quota_hashes[SL_CFG_ROUTE_QUOTAS]; /* its clients */
 	bool part_compressed;
 	bool decided; /* on the upgrade */
 };

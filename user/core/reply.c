@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "core/event.h"
 #include "core/pool.h"
+#include "core/quota.h"
 #include "core/rules.h"
 
 static bool is_own(const struct sl_exchange *x)
@@ -40,6 +41,8 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 	if (x->outcome == SL_OUTCOME_METHOD ||
 	    (x->outcome == SL_OUTCOME_FIXED && x->route->prefix[0] == '*'))
 		r->allow = x->allowed;
+	if (x->outcome == SL_OUTCOME_RATE_LIMIT)
+		sl_quota_put_fields(x, out);
 	if (x->outcome != SL_OUTCOME_FIXED)
 		return;
 	r->status = x->route->reply_status;

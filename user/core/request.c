@@ -7,6 +7,7 @@
 #include "core/client.h"
 #include "core/event.h"
 #include "core/pool.h"
+#include "core/quota.h"
 #include "core/router.h"
 #include "core/rules.h"
 #include "front/path.h"
@@ -113,6 +114,7 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 {
 	const struct sl_cfg_pool *pool;
 	struct sl_core *c = x->core;
+	enum sl_outcome o;
 
 	if (x->client->filtered && rq->coalesces && is_misdirected(x->client, rq))
 		return SL_OUTCOME_MISDIRECTED;
@@ -122,10 +124,13 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 		return SL_OUTCOME_METHOD;
 	if (rq->must_upgrade && !x->stream.upgrade)
 		return SL_OUTCOME_UPGRADE;
+	if (x->route->pool >= 0 && !sl_addr_quota_admits_request(&c->quotas, x->quota, c->now_ns))
+		return SL_OUTCOME_ADDRESS_LIMIT;
+	o = x->route->quota_cnt ? sl_quotas_admit(x, rq) : SL_OUTCOME_OK;
+	if (o != SL_OUTCOME_OK)
+		return o;
 	if (x->route->pool < 0)
 		return admit_fixed(x, rq);
-	if (!sl_addr_quota_admits_request(&c->quotas, x->quota, c->now_ns))
-		return SL_OUTCOME_ADDRESS_LIMIT;
 	x->pool = x->wcfg->pools[x->route->pool].pool;
 	sl_pool_get(x->pool);
 	x->hist = &x->pool->hist;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/quota.h"
 #include "core/reload.h"
 #include "gateway/internal.h"
 
@@ -306,7 +307,9 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 	sl_config_keep(next, g->cfg);
 	e->cfg = next;
 	e->number = g->generation->number + 1;
-	rc = make_generation(g, e, err);
+	rc = sl_quotas_load(next, g->cfg, err);
+	if (!rc)
+		rc = make_generation(g, e, err);
 	if (rc) {
 		sl_listeners_follow_ports(g);
 		free(e);

@@ -31,7 +31,7 @@ int sl_tls_load(struct sl_config *c, struct sl_err *err)
 {
 	struct conf_diags mistakes = {.file = c->file, .cfg = c};
 
-	c->release = free_servers;
+	sl_config_on_free(c, free_servers);
 	for (uint32_t i = 0; i < c->listener_cnt; i++) {
 		struct sl_cfg_listener *l = &c->listeners[i];
 

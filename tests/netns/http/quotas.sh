@@ -1,0 +1,116 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Quotas of routes: rates and open requests of each client, over all protocols, of two workers together, over a reload.
+. "$(dirname "$0")/../lib.sh"
+
+arena 2
+backend a echo
+# Rates of a day give a bucket no token while this runs: all counts are those of bursts.
+config() { # config BURST: of the quota `address`
+	cat <<EOC
+interface $GIF { queues = {0, 1} }
+workers { count = 2 }
+listener web { address = "$V4" port = 8080 }
+listener v6 { address = "$V6" port = 8080 }
+pool echo { backend a { endpoint = "shm://$D/a.sock" } batch { max_latency = 10s } }
+quota address { rate = 1/d  burst = $1 }
+quota all { by = route  rate = 1/d  burst = 9 }
+quota open { by = header  header = "x-tenant"  max_requests = 2 }
+route "/tenant" { pool = echo  quotas = {tenant} }
+route "/address" { pool = echo  quotas = {address} }
+route "/both" { respond { body = "ok" }  quotas = {address, all} }
+route "/open" { pool = echo  quotas = {open} }
+route "/grpc.Echo/" { pool = echo  quotas = {grpc} }
+quota tenant { by = header  header = "X-Tenant"  rate = 1/d  burst = 20 }
+quota grpc { rate = 1/d  burst = 1 }
+EOC
+}
+config 7 | gateway
+cat >"$D/tenants.py" <<'PY'
+from raw import *
+def begin(c, path, tenant=None, length=1):
+    field = b"X-Tenant: %s\r\n" % tenant if tenant is not None else b""
+    c.send(b"POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\nx" % (path, field, length))
+def ask(c, path, tenant=None):
+    begin(c, path, tenant)
+    return c.reply()
+PY
+export PYTHONPATH=$PYTHONPATH:$D
+check_py "two workers share the bucket of each client; a greedy one takes none of others" <<'EOF'
+from tenants import *
+cs = [Client(V4) for _ in range(16)]
+good = {}
+for turn in range(20):
+    for i, c in enumerate(cs):
+        for tenant in (b"greedy", b"t%d" % i):
+            good[tenant] = good.get(tenant, 0) + (ask(c, b"/tenant", tenant).status == 200)
+expect("greedy", good.pop(b"greedy"), 20)
+expect("others", set(good.values()), {20})
+r = ask(cs[0], b"/tenant", b"greedy")
+expect("status", r.status, 429)
+expect("policy", r.headers["ratelimit-policy"], '"tenant";q=20;w=1728000')
+left = int(r.headers["retry-after"])
+expect("wait", 80000 < left <= 86400, True)
+expect("limit", r.headers["ratelimit"], f'"tenant";r=0;t={left}')
+expect("without the header: one bucket", [ask(cs[i % 16], b"/tenant").status for i in range(21)], [200] * 20 + [429])
+EOF
+refused() { metric "sluice_quota_refused_total{quota=\"$1\",limit=\"$2\"}"; }
+check "refusals are counted" eval '[ "$(refused tenant rate)" -eq 302 ]'
+check "they are outcomes of both workers" eval 'admin /metrics | awk "/^sluice_exchanges_total.*\"rate_limit\"/ { n += \$NF; w += \$NF > 0 } END { exit !(n == 302 && w == 2) }"'
+check_py "IPv4 addresses and IPv6 /64 have a bucket each" <<'EOF'
+from tenants import *
+for host in (V4, V6):
+    cs = [Client(host) for _ in range(8)]
+    expect(host, sorted(ask(c, b"/address").status for c in cs), [200] * 7 + [429])
+EOF
+config 10 | gateway_config
+check "reload" gw "$SLUICE" reload
+check_py "a reload keeps the buckets, with other sizes; a refused request takes no token of another quota" <<'EOF'
+from tenants import *
+cs = [Client(V4) for _ in range(8)]
+expect("greedy", ask(cs[0], b"/tenant", b"greedy").status, 429)
+expect("another", ask(cs[0], b"/tenant", b"new").status, 200)
+expect("3 more", sorted(ask(c, b"/address").status for c in cs), [200] * 3 + [429] * 5)
+expect("none left of the address", [ask(c, b"/both").status for c in cs], [429] * 8)
+c = Client(V6)
+expect("3 of the other", [ask(c, b"/both").status for _ in range(4)], [200] * 3 + [429])
+EOF
+config 100 | gateway_config
+check "reload" gw "$SLUICE" reload
+check_py "the quota of a route is for all its clients" <<'EOF'
+from tenants import *
+expect("6 more", [ask(Client(h), b"/both").status for h in (V4, V6) * 4], [200] * 6 + [429] * 2)
+EOF
+check_py "open requests of a client are limited, not those of others" <<'EOF'
+from tenants import *
+def start(tenant):  # returns 100 once the request is open
+    c = Client(V4)
+    c.send(b"POST /open HTTP/1.1\r\nHost: x\r\nX-Tenant: %s\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n" % tenant)
+    return c, c.reply().status
+def end(c):
+    c.send(b"xy")
+    return c.reply().status
+for turn in range(2):
+    mine = [start(b"greedy") for _ in range(6)]
+    expect("greedy", [status for _, status in mine], [100] * 2 + [429] * 4)
+    others = [start(b"t%d" % i) for i in range(8)]
+    expect("others", [status for _, status in others], [100] * 8)
+    expect("all are answered", [end(c) for c, _ in mine[:2] + others], [200] * 10)
+mine = [start(b"greedy") for _ in range(3)]
+expect("full", [status for _, status in mine], [100, 100, 429])
+for c, _ in mine:
+    c.close()
+expect("both have ended", eventually(10, lambda: ask(Client(V4), b"/open", b"greedy").status == 200), True)
+EOF
+check "refusals are counted, too" eval '[ "$(refused open max_requests)" -ge 9 ]'
+grpc() { cl curl -sS -i --http2-prior-knowledge --max-time 10 -H 'content-type: application/grpc' -H 'te: trailers' --data-binary "@$D/empty" "http://$V4:8080/grpc.Echo/Call" 2>/dev/null | tr -d '\r' >"$D/said"; }
+printf '\0\0\0\0\0' >"$D/empty"
+grpc
+check "gRPC: a call reaches the backend" grep -q "^grpc-status: 12" "$D/said"
+grpc
+check "gRPC: RESOURCE_EXHAUSTED" grep -q '^grpc-status: 8' "$D/said"
+cl curl -sS -i --http2-prior-knowledge --max-time 10 -H 'X-Tenant: greedy' -d x "http://$V4:8080/tenant" | tr -d '\r' >"$D/said"
+check "HTTP/2: 429 with the same fields" eval 'grep -q "^HTTP/2 429" "$D/said" && grep -q "^ratelimit-policy: \"tenant\";q=20;w=1728000$" "$D/said" && grep -qE "^retry-after: 8[0-9]{4}$" "$D/said" && grep -qE "^ratelimit: \"tenant\";r=0;t=8[0-9]{4}$" "$D/said"'
+config 100 | sed 's/burst = 100/burst = 0.5/; s/{open}/{opne}/' | gateway_config
+check "mistakes are named" eval '! gw "$SLUICE" check -c "$D/gw.conf" 2>"$D/mistakes" && grep -q "gw.conf:6: found burst = .0.5.; allowed: a whole number" "$D/mistakes" && grep -q "gw.conf:12: found quotas = .opne.; allowed: names of quota blocks" "$D/mistakes"'
+finish

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quotas: the type of rates, their blocks, and their names in routes. */
+#include "config/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/num.h"
+
+enum { NAME_LEN = 64, MOST_PER_SECOND = 100000000 };
+#define DAY_NS     (86400 * SL_NS_PER_SEC)
+#define DEEPEST_NS (366 * DAY_NS) /* time to fill a bucket */
+
+/* "100/s" */
+static bool set_rate(struct conf_value *v)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {
+		{"s", SL_NS_PER_SEC},
+		{"min", 60 * SL_NS_PER_SEC},
+		{"h", 3600 * SL_NS_PER_SEC},
+		{"d", DAY_NS},
+	};
+	struct sl_cfg_bucket *b = sl_container_of(conf_field(v), struct sl_cfg_bucket, tokens);
+	const size_t len = strcspn(v->text, "/");
+	uint64_t n;
+
+	if (!v->text[len] || sl_parse_u64_max(sl_span_of(v->text, len), MOST_PER_SECOND, &n) != 0 ||
+	    !n)
+		return false;
+	for (size_t i = 0; i < SL_ARRAY_LEN(units); i++) {
+		if (strcmp(v->text + len + 1, units[i].unit) == 0)
+			*b = (struct sl_cfg_bucket){
+				.tokens = n, .window_ns = units[i].ns, .burst = b->burst};
+	}
+	return b->window_ns;
+}
+
+const struct conf_type conf_rate = {set_rate, NULL};
+
+/* A quota may come later in the file. */
+static bool set_route_quotas(struct conf_value *v)
+{
+	struct conf_route_ref *r = v->obj;
+	const char *name = conf_arena_strndup(v->arena, v->text, strlen(v->text));
+
+	r->quota_line = v->line;
+	if (!name || !name[0] || r->route.quota_cnt == SL_CFG_ROUTE_QUOTAS)
+		return false;
+	r->quotas[r->route.quota_cnt++] = name;
+	return true;
+}
+
+const struct conf_type conf_route_quotas = {set_route_quotas, NULL};
+
+uint32_t conf_find_quota(const struct sl_config *c, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < c->quota_cnt && strcmp(c->quotas[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+void *conf_new_quota(struct conf_parse *p, const char *title, int line)
+{
+	struct sl_config *c = p->cfg;
+	struct sl_cfg_quota *q;
+
+	if (!c->quotas)
+		c->quotas = conf_arena_alloc(p->arena, SL_CFG_MAX_QUOTAS * sizeof(*c->quotas));
+	if (!c->quotas || c->quota_cnt == SL_CFG_MAX_QUOTAS)
+		return NULL;
+	q = &c->quotas[c->quota_cnt++];
+	q->name = title;
+	q->line = line;
+	/* The name is a string of a header field (RFC 9651). */
+	if (!conf_is_token(title, NAME_LEN))
+		conf_fail(p, line, q,
+			  "found quota \"%.64s\"; allowed: a name of up to 64 letters, digits and "
+			  "- _ .",
+			  title);
+	return q;
+}
+
+static void set_times(struct sl_cfg_bucket *b)
+{
+	if (!b->burst)
+		b->burst = (uint32_t)(b->tokens * SL_NS_PER_SEC / b->window_ns);
+	if (!b->burst)
+		b->burst = 1;
+	b->token_ns = b->window_ns / b->tokens;
+	b->depth_ns = b->burst > DEEPEST_NS / b->token_ns ? UINT64_MAX : b->burst * b->token_ns;
+}
+
+static void check_quota(struct conf_parse *p, struct sl_cfg_quota *q)
+{
+	if ((q->by == SL_QUOTA_BY_HEADER) != (q->header != NULL))
+		conf_fail(p, q->line, q, "found quota \"%s\" with %s; allowed: both or none",
+			  q->name,
+			  q->header ? "header but not by = header" : "by = header but no header");
+	if (!q->bucket.tokens && !q->max_requests)
+		conf_fail(
+			p, q->line, q,
+			"found quota \"%s\" without a limit; allowed: rate, max_requests, or both",
+			q->name);
+	if (!q->bucket.tokens)
+		return;
+	set_times(&q->bucket);
+	if (q->bucket.depth_ns > DEEPEST_NS)
+		conf_fail(p, q->line, q,
+			  "found quota \"%s\" whose burst takes more than 366 days of its rate; "
+			  "allowed: less",
+			  q->name);
+}
+
+void conf_check_quotas(struct conf_parse *p)
+{
+	for (uint32_t i = 0; i < p->cfg->quota_cnt; i++) {
+		if (!conf_diags_has(&p->mistakes, &p->cfg->quotas[i]))
+			check_quota(p, &p->cfg->quotas[i]);
+	}
+}
+
+void conf_use_quotas(struct conf_parse *p, struct conf_route_ref *r)
+{
+	const struct sl_config *c = p->cfg;
+	uint64_t seen = 0;
+
+	if (conf_diags_has(&p->mistakes, r))
+		return;
+	for (uint32_t i = 0; i < r->route.quota_cnt; i++) {
+		const uint32_t at = conf_find_quota(c, r->quotas[i]);
+
+		if (at == c->quota_cnt || seen & UINT64_C(1) << at) {
+			conf_fail(p, r->quota_line, r, "found quotas = \"%.64s\"%s; allowed: %s",
+				  r->quotas[i], at == c->quota_cnt ? "" : " twice",
+				  at < c->quota_cnt ? "each once"
+				  : c->quota_cnt    ? "names of quota blocks"
+						    : "none, there is no quota block");
+			continue;
+		}
+		seen |= UINT64_C(1) << at;
+		r->route.quotas[i] = (uint8_t)at;
+	}
+}

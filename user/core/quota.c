@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/quota.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/siphash.h"
+#include "core/exchange.h"
+#include "core/pool.h"
+#include "core/quota_table.h"
+
+enum { LONGEST_WAIT_S = 86400 };
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static struct sl_quota_table *find_table(const struct sl_config *c, const struct sl_cfg_quota *q)
+{
+	for (uint32_t i = 0; c && i < c->quota_cnt; i++) {
+		const struct sl_cfg_quota *k = &c->quotas[i];
+
+		if (strcmp(k->name, q->name) == 0 && k->by == q->by && k->clients == q->clients &&
+		    same_text(k->header, q->header))
+			return k->table;
+	}
+	return NULL;
+}
+
+static void free_tables(struct sl_config *c)
+{
+	for (uint32_t i = 0; i < c->quota_cnt; i++)
+		sl_quota_table_put(c->quotas[i].table);
+}
+
+int sl_quotas_load(struct sl_config *next, const struct sl_config *now, struct sl_err *err)
+{
+	sl_config_on_free(next, free_tables);
+	for (uint32_t i = 0; i < next->quota_cnt; i++) {
+		struct sl_cfg_quota *q = &next->quotas[i];
+		struct sl_quota_table *was = find_table(now, q);
+
+		if (!q->table)
+			q->table = was ? sl_quota_table_get(was) : sl_quota_table_new(q->clients);
+		if (!q->table)
+			return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
+	}
+	return 0;
+}
+
+static const struct sl_cfg_quota *quota_of(const struct sl_exchange *x, uint32_t i)
+{
+	return &x->wcfg->cfg->quotas[x->route->quotas[i]];
+}
+
+static struct sl_span header_value(const struct sl_request *rq, const char *name)
+{
+	const struct sl_span want = sl_span_cstr(name);
+
+	for (uint32_t i = 0; i < rq->header_cnt; i++) {
+		if (sl_span_eq_nocase(rq->headers[i].name, want))
+			return rq->headers[i].value;
+	}
+	return sl_span_of(NULL, 0);
+}
+
+static uint64_t hash_client(const struct sl_exchange *x, const struct sl_cfg_quota *q,
+			    const struct sl_request *rq)
+{
+	const struct sl_sipkey *key = &q->table->key;
+	struct sl_span value;
+
+	switch (q->by) {
+	case SL_QUOTA_BY_HEADER:
+		value = header_value(rq, q->header);
+		return sl_siphash24(key, value.ptr, value.len);
+	case SL_QUOTA_BY_ROUTE: return sl_siphash24(key, x->route->prefix, x->route->prefix_len);
+	default: return sl_siphash13_words(key, &x->quota->hash, 1);
+	}
+}
+
+static void count(_Atomic uint64_t *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static enum sl_outcome admit_client(struct sl_exchange *x, uint32_t i, const struct sl_cfg_quota *q)
+{
+	const uint64_t hash = x->quota_hashes[i], now_ns = x->core->now_ns;
+	const struct sl_cfg_bucket *rate = &q->bucket;
+	struct sl_quota_bucket *b = NULL;
+	uint64_t wait_ns = 0;
+
+	if (rate->tokens) {
+		b = sl_quota_find(q->table, hash, now_ns);
+		wait_ns = sl_quota_take(b, rate->token_ns, 0, rate->depth_ns, now_ns);
+	}
+	if (wait_ns) {
+		const uint64_t wait_s = (wait_ns + SL_NS_PER_SEC - 1) / SL_NS_PER_SEC;
+
+		count(&q->table->refused_by_rate);
+		x->quota_no = (uint8_t)i;
+		x->quota_wait_s = wait_s < LONGEST_WAIT_S ? (uint32_t)wait_s : LONGEST_WAIT_S;
+		return SL_OUTCOME_RATE_LIMIT;
+	}
+	if (q->max_requests && !sl_quota_open(q->table, hash, q->max_requests, now_ns)) {
+		count(&q->table->refused_by_open);
+		if (b)
+			sl_quota_return(b, rate->token_ns);
+		return SL_OUTCOME_OPEN_LIMIT;
+	}
+	if (q->max_requests)
+		x->quota_open |= (uint8_t)(1u << i);
+	return SL_OUTCOME_OK;
+}
+
+static void return_tokens(struct sl_exchange *x, uint32_t i)
+{
+	const struct sl_cfg_quota *q = quota_of(x, i);
+
+	if (q->bucket.tokens)
+		sl_quota_return(sl_quota_find(q->table, x->quota_hashes[i], x->core->now_ns),
+				q->bucket.token_ns);
+}
+
+enum sl_outcome sl_quotas_admit(struct sl_exchange *x, const struct sl_request *rq)
+{
+	for (uint32_t i = 0; i < x->route->quota_cnt; i++) {
+		const struct sl_cfg_quota *q = quota_of(x, i);
+		enum sl_outcome o;
+
+		x->quota_hashes[i] = hash_client(x, q, rq);
+		o = admit_client(x, i, q);
+		if (o == SL_OUTCOME_OK)
+			continue;
+		while (i--)
+			return_tokens(x, i);
+		sl_quotas_close(x);
+		return o;
+	}
+	return SL_OUTCOME_OK;
+}
+
+void sl_quotas_close(struct sl_exchange *x)
+{
+	for (uint32_t i = 0; x->quota_open; i++, x->quota_open >>= 1) {
+		if (x->quota_open & 1)
+			sl_quota_close(quota_of(x, i)->table, x->quota_hashes[i]);
+	}
+}
+
+void sl_quota_put_fields(const struct sl_exchange *x, struct sl_reply_parts *out)
+{
+	const struct sl_cfg_quota *q = quota_of(x, x->quota_no);
+	const struct sl_cfg_bucket *b = &q->bucket;
+	char(*text)[SL_QUOTA_FIELD] = x->core->limit_texts;
+
+	out->reply.retry_after_s = x->quota_wait_s;
+	snprintf(text[0], SL_QUOTA_FIELD, "\"%s\";q=%" PRIu32 ";w=%" PRIu64, q->name, b->burst,
+		 (b->depth_ns + SL_NS_PER_SEC - 1) / SL_NS_PER_SEC);
+	snprintf(text[1], SL_QUOTA_FIELD, "\"%s\";r=0;t=%" PRIu32, q->name, x->quota_wait_s);
+	out->headers[0] =
+		(struct sl_header){sl_span_str("ratelimit-policy"), sl_span_cstr(text[0])};
+	out->headers[1] = (struct sl_header){sl_span_str("ratelimit"), sl_span_cstr(text[1])};
+	out->reply.headers = out->headers;
+	out->reply.header_cnt = 2;
+}
