@@ -250,7 +250,7 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	if (!g)
 		return NULL;
 	g->cfg = g->first.cfg = cfg;
-	g->host.fd = -1;
+	g->host.fd = g->routes.fd = -1;
 	g->generation = &g->first;
 	/* Maps cannot grow, so they have room for any later configuration. */
 	g->service_max = SL_MAX_SERVICES;
@@ -261,6 +261,8 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 		rc = sl_host_addrs_open(&g->host, err);
 	if (!rc)
 		rc = create_workers(g, err);
+	if (!rc)
+		rc = sl_routes_open(g, err);
 	if (!rc)
 		rc = open_interfaces(g, err);
 	if (!rc)
@@ -299,6 +301,7 @@ void sl_gateway_close(struct sl_gateway *g)
 	sl_cfg_gens_free(g);
 	sl_host_addrs_close(&g->host);
 	sl_ports_close(&g->ports);
+	sl_host_routes_close(&g->routes);
 	free(g->listening);
 	free(g->opening);
 	free(g->workers);

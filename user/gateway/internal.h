@@ -8,6 +8,7 @@
 #include "gateway/gateway.h"
 #include "worker/worker.h"
 #include "xio/host_addr.h"
+#include "xio/host_route.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 
@@ -43,6 +44,7 @@ struct sl_gateway {
 	struct sl_conn_mgr *conn_mgr;
 	struct sl_ports ports;             /* reserved in the kernel */
 	struct sl_host_addrs host;         /* addresses behind "*", and MACs */
+	struct sl_host_routes routes;
 	struct sl_net_listener *listening; /* in force: packets are redirected */
 	uint32_t listening_cnt;
 	struct sl_net_listener *opening; /* not in force before backends were dialled */
@@ -79,6 +81,12 @@ void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns);
 void sl_listeners_follow_ports(struct sl_gateway *g);
 /* Applies `opening` once all pools were dialled, or after a time-out. */
 void sl_listeners_open(struct sl_gateway *g);
+
+/* routes.c */
+/* Reads the host's routes and gives them to the workers, which have not started. 0 or -errno. */
+int sl_routes_open(struct sl_gateway *g, struct sl_err *err);
+/* Gives changed routes and neighbours of the host to the workers. */
+void sl_routes_follow_host(struct sl_gateway *g, uint64_t now_ns);
 
 /* acl.c: applies VLANs and prefixes. Returns 0 or -errno. */
 int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg);

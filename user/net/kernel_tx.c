@@ -48,6 +48,38 @@ void sl_net_close_kernel_tx(struct sl_net *n)
 	}
 }
 
+/* Rules of the host may depend on the source, which the kernel does not read from the packet. */
+static ssize_t send_from(int fd, const struct sl_net_path *path, struct iovec *packet,
+			 struct sockaddr_storage *to, socklen_t to_len)
+{
+	union {
+		struct cmsghdr hdr;
+		char room[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+	} control = {0};
+	struct msghdr msg = {
+		.msg_name = to,
+		.msg_namelen = to_len,
+		.msg_iov = packet,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+	};
+	struct in6_pktinfo from6 = {0};
+	struct in_pktinfo from4 = {0};
+
+	if (path->family == 6) {
+		memcpy(&from6.ipi6_addr, path->local, sizeof(from6.ipi6_addr));
+		control.hdr = (struct cmsghdr){CMSG_LEN(sizeof(from6)), IPPROTO_IPV6, IPV6_PKTINFO};
+		memcpy(CMSG_DATA(&control.hdr), &from6, sizeof(from6));
+		msg.msg_controllen = CMSG_SPACE(sizeof(from6));
+	} else {
+		memcpy(&from4.ipi_spec_dst, path->local, sizeof(from4.ipi_spec_dst));
+		control.hdr = (struct cmsghdr){CMSG_LEN(sizeof(from4)), IPPROTO_IP, IP_PKTINFO};
+		memcpy(CMSG_DATA(&control.hdr), &from4, sizeof(from4));
+		msg.msg_controllen = CMSG_SPACE(sizeof(from4));
+	}
+	return sendmsg(fd, &msg, MSG_DONTWAIT);
+}
+
 void sl_net_copy_to_kernel(struct sl_net *n, const struct sl_frame *f,
 			   const struct sl_net_path *path)
 {
@@ -57,6 +89,7 @@ void sl_net_copy_to_kernel(struct sl_net *n, const struct sl_frame *f,
 	struct sl_addr to = sl_net_remote(path, 0);
 	struct sockaddr_storage ss;
 	socklen_t len = sl_addr_to_sockaddr(&to, &ss);
+	struct iovec packet = {f->data + l2_len, f->len - l2_len};
 
 	if (n->kernel_tx_tenth != tenth)
 		n->kernel_tx_left = PER_TENTH;
@@ -67,7 +100,6 @@ void sl_net_copy_to_kernel(struct sl_net *n, const struct sl_frame *f,
 	if (path->family == 6 && path->remote[0] == 0xfe && (path->remote[1] & 0xc0) == 0x80)
 		((struct sockaddr_in6 *)&ss)->sin6_scope_id =
 			(uint32_t)n->ports[path->port]->ifindex;
-	if (sendto(fd, f->data + l2_len, f->len - l2_len, MSG_DONTWAIT, (struct sockaddr *)&ss,
-		   len) > 0)
+	if (send_from(fd, path, &packet, &ss, len) > 0)
 		n->kernel_tx_cnt++;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "base/rand.h"
 #include "net/net.h"
+#include "net/route.h"
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static uint8_t process_key[16];
@@ -39,6 +40,7 @@ void sl_net_fini(struct sl_net *n)
 			sl_frame_tx_done(n->umem, n->tx[i].frames[k]);
 	}
 	free(n->listeners);
+	sl_routes_put(n->routes);
 	if (n->umem)
 		sl_net_close_kernel_tx(n);
 	memset(n, 0, sizeof(*n));

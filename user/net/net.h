@@ -28,6 +28,7 @@ struct sl_udp;
 struct sl_handover;
 struct sl_flow_key;
 struct sl_flow_table;
+struct sl_routes;
 
 /* A served address. An address of zeros matches any of its family. */
 struct sl_net_listener {
@@ -65,15 +66,19 @@ enum sl_net_flags {
 	SL_NET_PORT_UNKNOWN = 2, /* and from an interface without a port here */
 };
 
-/* Path to a peer. Plain data. */
+/*
+ * Path to a peer. Plain data. `routed`: the peer's packets come from `mac`, and packets to it go by
+ * the host's route, if that is known.
+ */
 struct sl_net_path {
 	uint8_t local[16], remote[16]; /* IPv4: first four bytes, the rest zero */
 	uint8_t local_mac[6];
 	uint8_t mac[6];   /* next hop */
 	uint16_t vlan[2]; /* TCI in host order, outer first */
 	uint8_t vlan_cnt;
-	bool vlan_ad : 1;       /* outer tag is 802.1ad */
-	uint8_t changed_at : 7; /* of the next hop: tenths of a second, modulo 128 */
+	bool vlan_ad : 1; /* outer tag is 802.1ad */
+	bool routed : 1;
+	uint8_t changed_at : 6; /* of the next hop: tenths of a second, modulo 64 */
 	uint8_t family;         /* 4 or 6 */
 	uint8_t port;           /* index in the worker */
 };
@@ -111,6 +116,7 @@ struct sl_net {
 	uint16_t listener_slot[SL_NET_LISTENER_SLOTS];
 	uint8_t hash_key[16];                    /* random per process */
 	struct sl_handover *handover;            /* other workers; NULL: none */
+	struct sl_routes *routes;                /* NULL: packets go back the way they came */
 	uint64_t nexthop_changes;                /* of connections */
 	int raw_fd[2];                           /* IPv4, IPv6; -1: not open */
 	unsigned kernel_tx_left;                 /* packets in this tenth of a second */
@@ -175,6 +181,9 @@ static inline void sl_net_addresses(const struct sl_net *n, const struct sl_fram
 	memcpy(remote, v6->src, 16);
 }
 
+/* Replaces the routes; takes the reference, which the previous table loses. */
+void sl_net_set_routes(struct sl_net *n, struct sl_routes *r);
+
 /* Fills the path for replies to a received frame. */
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
@@ -184,7 +193,7 @@ bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path);
 
 /*
  * Returns true if a received frame came from the next hop of `path`: port, MAC addresses and VLANs.
- * SL_NET_PORT_UNKNOWN counts as from there.
+ * SL_NET_PORT_UNKNOWN and a routed path count as from there.
  */
 static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_frame *f,
 					const struct sl_net_path *path)
@@ -204,7 +213,7 @@ static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_
 	if (sl_likely(!((mac ^ known_mac) | (mac_end ^ known_end) | (f->port ^ path->port) |
 			(unsigned)(f->l3_off - f->l2_off - 14 - 4 * path->vlan_cnt))))
 		return !path->vlan_cnt || sl_net_same_tags(l2, path);
-	return f->flags & SL_NET_PORT_UNKNOWN;
+	return (f->flags & SL_NET_PORT_UNKNOWN) | path->routed;
 }
 /*
  * Makes the sender of a received frame the next hop of `path`, at most ten times a second. Returns
@@ -243,6 +252,9 @@ static inline size_t sl_net_header_len(const struct sl_net_path *path)
 {
 	return 14u + 4u * path->vlan_cnt + (path->family == 4 ? 20u : 40u);
 }
+
+/* Returns the largest IP packet on the path's interface. */
+uint32_t sl_net_mtu(const struct sl_net *n, const struct sl_net_path *path);
 
 /*
  * Prepends IP and Ethernet headers to an L4 packet and queues it like sl_net_tx(). Needs

@@ -2,6 +2,8 @@
 /* The path to the sender of a packet, and checksums. */
 #include "net/net.h"
 #include "base/clock.h"
+#include "net/route.h"
+#include "net/steps.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
 
@@ -41,6 +43,50 @@ uint16_t sl_net_l4_csum(const struct sl_net_path *path, uint8_t protocol, const 
 	return sl_csum_finish(sl_csum_add(l4, len, pseudo));
 }
 
+int sl_net_port_on(const struct sl_net *n, int ifindex)
+{
+	for (int i = 0; i < n->port_cnt; i++) {
+		if (n->ports[i]->ifindex == ifindex)
+			return i;
+	}
+	return -1;
+}
+
+/*
+ * Tagged packets go back with their tags, and link-local peers have no route of their own. So do
+ * packets whose route leaves by an interface without a port here.
+ */
+static bool is_routed(const struct sl_net *n, const struct sl_net_path *path)
+{
+	const bool link_local =
+		path->family == 6 && path->remote[0] == 0xfe && (path->remote[1] & 0xc0) == 0x80;
+	int out;
+
+	return !path->vlan_cnt && !link_local &&
+	       sl_routes_differ(n->routes, path->family, path->local, path->remote,
+				n->ports[path->port]->ifindex, path->mac, &out) &&
+	       sl_net_port_on(n, out) >= 0;
+}
+
+void sl_net_set_routes(struct sl_net *n, struct sl_routes *r)
+{
+	sl_routes_put(n->routes);
+	n->routes = r;
+}
+
+uint32_t sl_net_mtu(const struct sl_net *n, const struct sl_net_path *path)
+{
+	const uint32_t mtu = n->ports[path->port]->mtu;
+	struct sl_next_hop hop;
+	int out;
+
+	if (!path->routed || !n->routes ||
+	    !sl_routes_find(n->routes, path->family, path->local, path->remote, &hop))
+		return mtu;
+	out = sl_net_port_on(n, hop.ifindex);
+	return out < 0 || n->ports[out]->mtu > mtu ? mtu : n->ports[out]->mtu;
+}
+
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path)
 {
 	const uint8_t *l2 = sl_frame_base(n->umem, f) + f->l2_off;
@@ -57,6 +103,7 @@ void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struc
 	memcpy(path->mac, eth->src, SL_ETH_ALEN);
 	for (unsigned i = 0; i < path->vlan_cnt; i++)
 		path->vlan[i] = sl_get_be16(l2 + sizeof(*eth) + i * sizeof(struct sl_vlan_tag));
+	path->routed = n->routes && is_routed(n, path);
 }
 
 bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path)
@@ -73,13 +120,15 @@ bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path)
 
 bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path)
 {
-	unsigned now = (unsigned)(n->now_ns / (SL_NS_PER_SEC / 10)) & 127;
+	unsigned now = (unsigned)(n->now_ns / (SL_NS_PER_SEC / 10)) & 63;
 	struct sl_net_path to;
 
 	if (now == path->changed_at)
 		return false;
 	sl_net_path_from_rx(n, f, &to);
-	to.changed_at = now & 127;
+	/* A router that has failed may still be the host's route. */
+	to.routed = false;
+	to.changed_at = now & 63;
 	*path = to;
 	n->nexthop_changes++;
 	return true;

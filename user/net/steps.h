@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of a received packet.
+ * Steps of a packet.
  *
  *   rx.c, handover.c -> sl_net_deliver -> { tcp, udp, sl_net_icmp_rx -> tcp, udp }
  */
@@ -15,5 +15,8 @@ void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol);
 /* Takes checked packets, at most SL_BURST; protocols[i] is that of frames[i]. */
 void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		    unsigned cnt);
+
+/* Returns a port of the interface, or -1. */
+int sl_net_port_on(const struct sl_net *n, int ifindex);
 
 #endif

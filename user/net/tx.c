@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/net.h"
+#include "net/route.h"
+#include "net/steps.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
 #include "wire/ip4.h"
@@ -77,6 +79,29 @@ static void push_eth(struct sl_frame *f, const struct sl_net_path *path)
 		     path->family == 4 ? SL_ETHERTYPE_IP4 : SL_ETHERTYPE_IP6);
 }
 
+/*
+ * Directs a frame to the next hop of the host's route. The kernel gets a copy if it must resolve or
+ * verify the neighbour.
+ */
+static void follow_route(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path)
+{
+	struct sl_eth_hdr *eth = (struct sl_eth_hdr *)f->data;
+	struct sl_next_hop hop = {0};
+	int out = -1;
+
+	if (n->routes && sl_routes_find(n->routes, path->family, path->local, path->remote, &hop))
+		out = sl_net_port_on(n, hop.ifindex);
+	if (out < 0)
+		return;
+	if (!hop.known || hop.stale)
+		sl_net_copy_to_kernel(n, f, path);
+	if (!hop.known)
+		return;
+	memcpy(eth->dst, hop.mac, sizeof(eth->dst));
+	memcpy(eth->src, n->ports[out]->mac, sizeof(eth->src));
+	f->port = (uint8_t)out;
+}
+
 bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path,
 		 uint8_t protocol)
 {
@@ -85,6 +110,8 @@ bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path 
 	push_ip(f, path, protocol);
 	push_eth(f, path);
 	f->port = path->port;
+	if (sl_unlikely(path->routed))
+		follow_route(n, f, path);
 	return sl_net_tx(n, f);
 }
 

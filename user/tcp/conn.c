@@ -67,7 +67,7 @@ void sl_tcp_left_half_open(struct sl_tcp_conn *c)
 uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path)
 {
 	uint32_t ip_len = path->family == 4 ? 20 : 40;
-	uint32_t mss = t->net->ports[path->port]->mtu - ip_len - SL_TCP_HDR_MIN;
+	uint32_t mss = sl_net_mtu(t->net, path) - ip_len - SL_TCP_HDR_MIN;
 	uint32_t room = t->umem->frame_size - SL_FRAME_HEADROOM;
 
 	if (t->cfg.mss_clamp && t->cfg.mss_clamp < mss)

@@ -113,7 +113,7 @@ size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer
 	const struct sl_net *n = u->net;
 	size_t ip_len = path->family == 4 ? sizeof(struct sl_ip4_hdr) : sizeof(struct sl_ip6_hdr);
 	size_t mtu = sl_udp_pmtu_lookup(&u->pmtu, path->family, path->remote,
-					(uint16_t)n->ports[path->port]->mtu, n->now_ns);
+					(uint16_t)sl_net_mtu(n, path), n->now_ns);
 	size_t by_mtu = mtu - ip_len - SL_UDP_HDR_LEN;
 	size_t by_frame = n->umem->frame_size - SL_FRAME_HEADROOM - SL_UDP_HDR_LEN;
 

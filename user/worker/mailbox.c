@@ -7,6 +7,7 @@
 
 #include "base/mpsc.h"
 #include "core/reload.h"
+#include "net/route.h"
 #include "rpc/rpc.h"
 #include "worker/worker.h"
 
@@ -26,6 +27,8 @@ void sl_worker_mailbox_close(struct sl_worker *w)
 	while (w->mailbox && (m = sl_mpsc_get_ptr(w->mailbox))) {
 		if (m->verb == SL_WORKER_ADOPT)
 			sl_rpc_dial_drop(m->transport);
+		if (m->verb == SL_WORKER_ROUTES)
+			sl_routes_put(m->routes);
 		free(m);
 	}
 	sl_mpsc_free(w->mailbox);
@@ -66,6 +69,7 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 		case SL_WORKER_RELEASE: sl_backend_ref_release(m->backend); break;
 		case SL_WORKER_PREPARE: sl_worker_cfg_prepare(m->wcfg, &w->core); break;
 		case SL_WORKER_SWITCH: sl_worker_cfg_switch(m->wcfg, &w->core); break;
+		case SL_WORKER_ROUTES: sl_net_set_routes(&w->net, m->routes); break;
 		case SL_WORKER_DRAIN:
 			w->draining = true;
 			sl_core_drain(&w->core);

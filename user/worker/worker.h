@@ -14,6 +14,7 @@
 
 struct sl_backend_ref;
 struct sl_mpsc;
+struct sl_routes;
 struct sl_worker_cfg;
 struct sl_tls;
 struct sl_tls_config;
@@ -25,6 +26,7 @@ enum sl_worker_verb {
 	SL_WORKER_RELEASE, /* link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
+	SL_WORKER_ROUTES, /* the host's routes have changed */
 	SL_WORKER_DRAIN,
 	SL_WORKER_STOP,
 };
@@ -36,6 +38,7 @@ struct sl_worker_msg {
 	struct sl_transport *transport;
 	uint32_t number; /* of a virtual connection */
 	struct sl_worker_cfg *wcfg;
+	struct sl_routes *routes; /* with a reference; NULL: none */
 };
 
 struct sl_worker {
