@@ -95,10 +95,11 @@ link_libs = -Wl,--start-group $(foreach m,$(1),$(call LIB,$(m))) -Wl,--end-group
 SKEL     := $(BUILD)/gen/sluice.skel.h
 BPF_OBJ  := $(BUILD)/sluice.bpf.o
 CLIENTS  := datagram
-BACKENDS := $(filter-out $(CLIENTS),$(patsubst user/sdk/programs/%.c,%,$(wildcard user/sdk/programs/*.c)))
+CALLERS  := call
+BACKENDS := $(filter-out $(CLIENTS) $(CALLERS),$(patsubst user/sdk/programs/%.c,%,$(wildcard user/sdk/programs/*.c)))
 MANS     := $(patsubst user/cli/man/%.in,$(BUILD)/man/%,$(wildcard user/cli/man/*.in))
-SDKS     := $(BUILD)/libsluice-backend.a $(BUILD)/libsluice-datagram.a
-SDK_SO   := libsluice-backend.so
+SDKS     := $(BUILD)/libsluice-backend.a $(BUILD)/libsluice-client.a $(BUILD)/libsluice-datagram.a
+SDK_SOS  := $(BUILD)/libsluice-backend.so $(BUILD)/libsluice-client.so
 SDK_ABI  := 1# changes when a program linked before does not run any more
 # The package `sluice` of Debian's Python: within its stable ABI, so any later Python 3 can import it too.
 PYTHON   := /usr/bin/python3
@@ -112,7 +113,7 @@ PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'impo
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/sluice $(BUILD)/sluice-agent $(foreach b,$(BACKENDS) $(CLIENTS),$(BUILD)/$(b)) $(SDKS) $(BUILD)/$(SDK_SO) $(PY_FILES) $(MANS) ## build everything
+all: $(BUILD)/sluice $(BUILD)/sluice-agent $(foreach b,$(BACKENDS) $(CLIENTS) $(CALLERS),$(BUILD)/$(b)) $(SDKS) $(SDK_SOS) $(PY_FILES) $(MANS) ## build everything
 $(BUILD)/sluice: $(LIBS) $(BPF_OBJ)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(SL_LDFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $(LIBS) -Wl,--end-group $(ALL_LD)
@@ -124,20 +125,26 @@ $(BUILD)/sluice-agent: $(BUILD)/obj/user/service/sluice-agent.o $(LIBS)
 
 # The SDKs carry what they need of other modules, so that a backend or a client links one archive.
 $(BUILD)/libsluice-backend.a: $(foreach m,base rpc sdk/backend,$(call OBJ,$(m)))
+$(BUILD)/libsluice-client.a: $(foreach m,base rpc sdk/client,$(call OBJ,$(m)))
 $(BUILD)/libsluice-datagram.a: $(foreach m,base sdk/datagram,$(call OBJ,$(m)))
 $(SDKS):
 	@echo "  AR      $@"
 	$(Q)$(PACK)
 # The same for bindings and for programs that are not built again with it: position-independent, with
-# the names of sluice/backend.h only.
-$(BUILD)/$(SDK_SO): $(patsubst $(BUILD)/obj/%,$(BUILD)/pic/%,$(foreach m,base rpc sdk/backend,$(call OBJ,$(m)))) user/sdk/backend/libsluice-backend.map
-	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(SDK_ABI) $(if $(SAN),,-Wl,-z,defs) \
-		-Wl,--version-script=user/sdk/backend/libsluice-backend.map -o $@.$(SDK_ABI) $(filter %.o,$^) $(LD_rpc) -lm
-	$(Q)ln -sf $(@F).$(SDK_ABI) $@
+# the names of sluice/backend.h or sluice/client.h only.
+define so_rule
+$(BUILD)/libsluice-$(1).so: $(patsubst $(BUILD)/obj/%,$(BUILD)/pic/%,$(foreach m,base rpc sdk/$(1),$(call OBJ,$(m)))) \
+		user/sdk/$(1)/libsluice-$(1).map
+	@echo "  LD      $$@"
+	$$(Q)$$(CC) $$(SL_CFLAGS) $$(NO_LTO) $$(filter-out -pie,$$(SL_LDFLAGS)) $$(LDFLAGS) -shared -Wl,-soname,$$(@F).$$(SDK_ABI) \
+		$$(if $$(SAN),,-Wl,-z,defs) -Wl,--version-script=user/sdk/$(1)/libsluice-$(1).map -o $$@.$$(SDK_ABI) \
+		$$(filter %.o,$$^) $$(LD_rpc) -lm
+	$$(Q)ln -sf $$(@F).$$(SDK_ABI) $$@
+endef
+$(foreach l,backend client,$(eval $(call so_rule,$(l))))
 # It finds the library beside itself (wheel), beside the build folder it lies in, and from dist-packages in the PREFIX of both.
 PY_RPATH ?= -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../..:$$ORIGIN/../../..'
-$(PY_SO): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/*.c)) $(BUILD)/$(SDK_SO)
+$(PY_SO): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/*.c)) $(BUILD)/libsluice-backend.so
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -L$(BUILD) -lsluice-backend \
@@ -152,6 +159,10 @@ $(foreach b,$(BACKENDS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/sdk/progra
 $(foreach b,$(CLIENTS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/sdk/programs/%.o $(BUILD)/libsluice-datagram.a
 	@echo "  LD      $@"
 	$(Q)$(CC) $(SL_CFLAGS) $(SL_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
+
+$(foreach b,$(CALLERS),$(BUILD)/$(b)): $(BUILD)/%: $(BUILD)/obj/user/sdk/programs/%.o $(BUILD)/libsluice-client.a
+	@echo "  LD      $@"
+	$(Q)$(CC) $(SL_CFLAGS) $(SL_LDFLAGS) $(LDFLAGS) -o $@ $^ $(LD_rpc) -lm
 
 define lib_rule
 $(call LIB,$(1)): $(call OBJ,$(1))
@@ -327,7 +338,7 @@ man: $(MANS) ## manual pages; what is a table in the program is taken from it
 SLUICE_HOST ?= $(BUILD)/sluice
 docs: $(SLUICE_HOST) ## the tables of keys in user/docs/configuration.md, taken from the program
 	$(Q)user/cli/man/reference.py $(SLUICE_HOST) user/docs/configuration.md
-$(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h $(SLUICE_HOST)
+$(BUILD)/man/%: user/cli/man/%.in user/cli/man/make.sh include/sluice/backend.h include/sluice/client.h $(SLUICE_HOST)
 	@mkdir -p $(@D)
 	$(Q)user/cli/man/make.sh $(SLUICE_HOST) $< >$@
 # A package passes DESTDIR, and leaves the account to sysusers.d.

@@ -44,14 +44,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sluice/rpc_wire.h>
+#include <sluice/types.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Removed in the next release. */
-#define SL_DEPRECATED(text) __attribute__((deprecated(text)))
 
 struct sl_backend;
 
@@ -258,13 +255,6 @@ void sl_stream_resume(struct sl_request_view *rq);
  */
 int sl_stream_send_continue(struct sl_request_view *rq);
 int sl_stream_go_on(struct sl_request_view *rq) SL_DEPRECATED("use sl_stream_send_continue()");
-
-struct sl_header_arg {
-	const char *name; /* lower case */
-	const void *value;
-	size_t value_len;
-	bool trailer;
-};
 
 struct sl_reply_args {
 	const void *body;

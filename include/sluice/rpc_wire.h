@@ -73,6 +73,7 @@
 #define SLUICE_RPC_WIRE_H
 
 #include <stdint.h>
+#include <sluice/types.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as they lie in memory");
 
@@ -86,15 +87,8 @@ enum {
 	 * most 16 KiB
 	 */
 	SL_RPC_VERSION = 8,
-	SL_RPC_SLOT_SIZE = 4096,       /* including the header */
-	SL_RPC_COMPACT_MAX = 192,      /* short form */
-	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of a request or reply */
-	SL_RPC_MAX_BATCH = 1024,
-	SL_RPC_MAX_META = 65528,  /* metadata of a reply */
-	SL_RPC_MAX_ASKED = 16384, /* metadata of a request, and of the end of a stream */
-	SL_RPC_MAX_FIELDS = 256,  /* HEADERs of a reply */
-	SL_RPC_MAX_TRAILERS = 128,
-	SL_RPC_MAX_INTERIM = 8,    /* interim replies per request */
+	SL_RPC_SLOT_SIZE = 4096,   /* including the header */
+	SL_RPC_COMPACT_MAX = 192,  /* short form */
 	SL_RPC_MAX_CANCELS = 250,  /* ids per CANCEL */
 	SL_RPC_MAX_WINDOWS = 64,   /* entries per WINDOW */
 	SL_RPC_MAX_BODY = 1 << 30, /* body of one message, all fragments */
@@ -103,11 +97,6 @@ enum {
 	SL_RPC_MAX_SLOTS = 4096,
 	SL_RPC_MIN_BULK = 64 << 10,
 	SL_RPC_MAX_BULK = 256 << 20,
-	/* Initial credit of a reply; window of an active stream. */
-	SL_RPC_INITIAL_WINDOW = 64 << 10,
-	SL_RPC_STREAM_WINDOW = 32 << 10, /* initial, of a stream's reply */
-	/* initial, of a stream's parts */
-	SL_RPC_PART_WINDOW = 16 << 10,
 	SL_RPC_WIDE_MAX = 32, /* streams per end with a wider window */
 	SL_RPC_MIN_COST = 32, /* least cost of an entry */
 };
@@ -135,31 +124,6 @@ enum sl_rpc_flag {
 	SL_RPC_LAST = 1 << 2,
 	SL_RPC_SPENT = 1 << 3,   /* RDMA: the window is used up */
 	SL_RPC_COMPACT = 1 << 4, /* RDMA: struct sl_rpc_compact is used */
-};
-
-/* Priority classes, most urgent first. */
-enum sl_rpc_class {
-	SL_CLASS_CONTROL,
-	SL_CLASS_LATENCY,
-	SL_CLASS_NORMAL,
-	SL_CLASS_BULK,
-	SL_CLASS_CNT
-};
-
-/* Result of a message or a request. HTTP and gRPC statuses are in the metadata. */
-enum sl_rpc_status {
-	SL_RPC_OK = 0,
-	SL_RPC_REFUSED, /* draining or overloaded: may be retried elsewhere */
-	SL_RPC_EXPIRED, /* budget expired before or during the computation */
-	SL_RPC_CANCELLED,
-	SL_RPC_BAD_REQUEST, /* malformed message */
-	SL_RPC_NO_METHOD,
-	SL_RPC_TOO_LARGE,
-	SL_RPC_INTERNAL,
-	/* may have been executed: must not be repeated */
-	SL_RPC_LOST,
-	SL_RPC_COMPRESSED, /* unsupported compressed message */
-	SL_RPC_UNANSWERED, /* like LOST, but without any reply: may be repeated if idempotent */
 };
 
 struct sl_rpc_header {

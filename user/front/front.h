@@ -50,8 +50,6 @@
 struct sl_mempool;
 struct sl_descriptors;
 
-enum sl_proto { SL_PROTO_HTTP1, SL_PROTO_HTTP2, SL_PROTO_GRPC, SL_PROTO_DATAGRAM, SL_PROTO_CNT };
-
 #define SL_LEN_UNKNOWN UINT64_MAX
 
 /* Head of a request. Views are valid during `begin` only. */

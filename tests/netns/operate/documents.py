@@ -8,7 +8,7 @@ A fence whose first line is a comment with a file's name (`# app.conf`, `/* echo
   python   compiles
   yaml     promtool accepts it as a configuration of Prometheus
   sh       each `make` target, subcommand of `sluice` and option exists; the commands run in the gateway's namespace.
-           A comment behind a `curl` command is a part of its output. A fence whose first line is
+           A comment behind `curl`, `python3` or `./PROGRAM` is a part of the command's output. A fence whose first line is
            `# not run in tests: REASON` is not run.
 
 Prints a line `ok TEXT` or `FAIL TEXT` for each check. Environment: SLUICE, BUILD, NS_PID (a process in the namespaces to
@@ -137,13 +137,14 @@ def check_sh(text, folder):
         return status, out
     script = "set -eu -o pipefail\n"
     for line in re.sub(r"\\\n", " ", text).splitlines():
-        expected = re.match(r"(curl .*?)\s+# (.*)", line)
+        expected = re.match(r"((?:curl |python3 |\./).*?)\s+# (.*)", line)
         if expected:
             script += f"{expected[1]} | tee /dev/stderr | grep -qF -- '{expected[2]}'\n"
         else:
             script += line + "\n"
     enter = ["nsenter", "-t", os.environ["NS_PID"], "-m", "-n", f"--wdns={folder}"]
-    return run([*enter, "env", f"PATH={os.environ['BIN']}:{os.environ['PATH']}", "bash", "-x", "-c", script])
+    return run([*enter, "env", f"PATH={os.environ['BIN']}:{os.environ['PATH']}", f"LD_LIBRARY_PATH={BUILD}",
+                f"PYTHONPATH={BUILD}/python", "bash", "-x", "-c", script])
 
 
 def check_page(path, folder):

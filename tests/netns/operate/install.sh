@@ -13,19 +13,25 @@ is_complete() {
 	local prefix=$D/root$1
 	"$prefix/sbin/sluice" version && ("$prefix/sbin/sluice-agent" 2>&1 | grep -q "allowed: --listen") && "$prefix/bin/sluice-datagram" --help >/dev/null &&
 		[ -s "$prefix/share/man/man8/sluice.8" ] && [ -s "$prefix/lib/bpf/sluice.bpf.o" ] &&
-		[ -s "$prefix/include/sluice/backend.h" ] && [ -e "$prefix/lib/libsluice-backend.so" ]
+		[ -s "$prefix/include/sluice/backend.h" ] && [ -e "$prefix/lib/libsluice-backend.so" ] &&
+		[ -s "$prefix/share/man/man3/libsluice-client.3" ] && [ -s "$prefix/lib/pkgconfig/libsluice-client.pc" ]
 }
-links_with_it() {
-	local prefix=$D/root$1
-	echo 'int main(void) { return !sl_backend_open; }' | gcc -include sluice/backend.h -I"$prefix/include" -x c - -o "$D/linked" \
-		-L"$prefix/lib" -lsluice-backend && LD_LIBRARY_PATH=$prefix/lib "$D/linked"
+# links_with PREFIX LIBRARY FUNCTION: by what pkg-config says.
+links_with() {
+	local prefix=$D/root$1 flags
+	flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --define-variable=prefix="$prefix" \
+		--define-variable=libdir="$prefix/lib" --cflags --libs "libsluice-$2") || return 1
+	# shellcheck disable=SC2086
+	echo "int main(void) { return !$3; }" | gcc -include "sluice/$2.h" -x c - -o "$D/linked" $flags &&
+		LD_LIBRARY_PATH=$prefix/lib "$D/linked"
 }
 imports_from() { (cd / && PYTHONPATH=$1 PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c 'import sluice; print(sluice.Backend, sluice.__file__)'); }
 
 for prefix in /usr /opt/sluice; do
 	check "make install PREFIX=$prefix" put "$prefix" install
 	check "$prefix: programs run, files are there" is_complete "$prefix"
-	check "$prefix: a C program links with the library" links_with_it "$prefix"
+	check "$prefix: a backend in C links with its library" links_with "$prefix" backend sl_backend_open
+	check "$prefix: a client in C links with its library" links_with "$prefix" client sl_rpc_client_open
 	check "$prefix: Python imports the package" imports_from "$(dirname "$(find "$D/root$prefix" -path '*-packages/sluice' -type d)")"
 	check "$prefix: units start the installed programs" eval \
 		'! grep -h ^ExecStart= $(find "$D/root" -name "*.service") | grep -v "^ExecStart=$prefix/sbin/"'

@@ -69,7 +69,7 @@ run_readme() {
 }
 mark
 check "README: apt installs the gateway" run_readme 1
-check "apt installs the other packages" install_debs "$debs"/python3-sluice_*.deb "$debs"/libsluice-backend1_*.deb "$debs"/sluice-agent_*.deb
+check "apt installs the other packages" install_debs "$debs"/python3-sluice_*.deb "$debs"/libsluice-backend1_*.deb "$debs"/libsluice-client1_*.deb "$debs"/sluice-agent_*.deb
 check "the service is enabled" systemctl is-enabled sluice
 check "it has not failed" fails systemctl is-failed sluice
 check "it is not started, as no interface is named" fails systemctl is-active sluice
@@ -212,7 +212,7 @@ check "the gateway refused none of its own system calls" eval '! journalctl --no
 
 systemctl stop upper sluice-agent@web web
 rm -rf /etc/systemd/system/upper.service /usr/local/lib/upper.py /etc/sluice/conf.d/*.conf /etc/sluice/agent/web
-check "purge" apt-get purge -y -q sluice sluice-agent python3-sluice libsluice-backend1
+check "purge" apt-get purge -y -q sluice sluice-agent python3-sluice libsluice-backend1 libsluice-client1
 left() { find / -xdev -name '*sluice*' -not -path '/tmp/*' -not -path '/sys/*' -not -path '/host/*'; ls -d /run/sluice /sys/fs/bpf/sluice; getent passwd sluice; } 2> /dev/null
 check "nothing is left of it" eval 'left; [ -z "$(left)" ]'
 check "no program is left on the interface" eval 'ip link show lan0 | tee /dev/stderr | grep -vq xdp && ! ip link show lan0 | grep -q xdp'
