@@ -110,6 +110,7 @@ struct sl_cfg_listener {
 	const char *name;
 	struct sl_addr at;              /* zeros: any; family 0: any of both families ("*") */
 	bool http, datagram;            /* http: HTTP/1.1, HTTP/2 and gRPC */
+	bool local;                     /* also by kernel sockets */
 	uint8_t forwarded;              /* enum sl_forwarded */
 	uint8_t half_close;             /* enum sl_half_close */
 	struct sl_cfg_prefixes proxies; /* peers that must send a PROXY header */

@@ -186,6 +186,11 @@ const struct conf_key conf_keys[] = {
 		 .what = "http, datagram",
 		 .help = "http: HTTP/1.1, HTTP/2 and gRPC over TCP. datagram: requests over UDP"),
 
+	LISTENER("local", conf_bool, false, false, local, .fallback = "yes",
+		 .help = "also serve connections that do not come through an interface block: of "
+		 	"this host, its containers, and other interfaces. They take kernel "
+		 	"sockets. HTTP only; no: connections are refused"),
+
 	LISTENER("proxy_protocol", conf_proxies, true, false, proxies,
 		 .what = "up to 4096 addresses and prefixes as 192.0.2.0/24, no bit set beyond the length",
 		 .help = "balancers in front of this listener. Each of their connections must "

@@ -58,6 +58,21 @@ static const struct stat_field tcp_list[] = {
 	GAUGE(sl_tcp_stats, time_wait, "connections in TIME-WAIT"),
 };
 
+static const struct stat_field sock_list[] = {
+	COUNTER(sl_sock_stats, accepted, "connections accepted by kernel sockets"),
+	COUNTER(sl_sock_stats, refused, "connections reset at once: over a limit, or no local listener"),
+	COUNTER(sl_sock_stats, accept_failures, "failed accepts, as without free descriptors"),
+	COUNTER(sl_sock_stats, closed, "connections closed"),
+	COUNTER(sl_sock_stats, resets_in, "connections reset by the peer"),
+	COUNTER(sl_sock_stats, resets_out, "connections reset by the gateway"),
+	COUNTER(sl_sock_stats, timeouts, "closed connections whose peers did not end in time"),
+	COUNTER(sl_sock_stats, bytes_in, "bytes received"),
+	COUNTER(sl_sock_stats, bytes_out, "bytes sent"),
+	COUNTER(sl_sock_stats, reads, "system calls to receive"),
+	COUNTER(sl_sock_stats, writes, "system calls to send"),
+	GAUGE(sl_sock_stats, conns, "connections on kernel sockets"),
+};
+
 static const struct stat_field udp_list[] = {
 	COUNTER(sl_udp_stats, datagrams_in, "datagrams received"),
 	COUNTER(sl_udp_stats, datagrams_out, "datagrams sent"),
@@ -202,12 +217,12 @@ static const struct stat_field server_list[] = {
 		list, SL_ARRAY_LEN(list)                                                           \
 	}
 const struct stat_table worker_fields = TABLE(worker_list), tcp_fields = TABLE(tcp_list),
-			udp_fields = TABLE(udp_list), h2_fields = TABLE(h2_list),
-			tls_fields = TABLE(tls_list), core_fields = TABLE(core_list),
-			port_fields = TABLE(port_list), backend_fields = TABLE(backend_list),
-			dial_fields = TABLE(dial_list), live_fields = TABLE(live_list),
-			subset_fields = TABLE(subset_list), agent_fields = TABLE(agent_list),
-			server_fields = TABLE(server_list);
+			udp_fields = TABLE(udp_list), sock_fields = TABLE(sock_list),
+			h2_fields = TABLE(h2_list), tls_fields = TABLE(tls_list),
+			core_fields = TABLE(core_list), port_fields = TABLE(port_list),
+			backend_fields = TABLE(backend_list), dial_fields = TABLE(dial_list),
+			live_fields = TABLE(live_list), subset_fields = TABLE(subset_list),
+			agent_fields = TABLE(agent_list), server_fields = TABLE(server_list);
 
 uint64_t field_value(const struct stat_field *f, const void *obj)
 {

@@ -26,13 +26,13 @@ struct stat_table {
 };
 
 /*
- * Fields of struct sl_worker_info, sl_tcp_stats, sl_udp_stats, sl_h2_stats, sl_tls_stats,
+ * Fields of struct sl_worker_info, sl_tcp_stats, sl_udp_stats, sl_sock_stats, sl_h2_stats, sl_tls_stats,
  * sl_core_stats, sl_port_stats, sl_rpc_stats, sl_dial_stats, sl_svc_live, sl_subset_info,
  * sl_agent_info, sl_server_info, in this order.
  */
-extern const struct stat_table worker_fields, tcp_fields, udp_fields, h2_fields, tls_fields,
-	core_fields, port_fields, backend_fields, dial_fields, live_fields, subset_fields,
-	agent_fields, server_fields;
+extern const struct stat_table worker_fields, tcp_fields, udp_fields, sock_fields, h2_fields,
+	tls_fields, core_fields, port_fields, backend_fields, dial_fields, live_fields,
+	subset_fields, agent_fields, server_fields;
 
 /* Reads the field, of 4 or 8 bytes, from obj. */
 uint64_t field_value(const struct stat_field *f, const void *obj);

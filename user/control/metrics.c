@@ -133,6 +133,13 @@ static void visit_tcp(const struct metric_family *f, struct sl_gateway *g,
 	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, tcp));
 }
 
+static void visit_sock(const struct metric_family *f, struct sl_gateway *g,
+		       const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_object_of_workers(f, in, offsetof(struct sl_worker_info, sock));
+}
+
 static void visit_udp(const struct metric_family *f, struct sl_gateway *g,
 		      const struct sl_gateway_info *in)
 {
@@ -456,6 +463,7 @@ static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, s
 	render_table(g, in, b, "worker_", &worker_fields, visit_workers);
 	render_table(g, in, b, "tcp_", &tcp_fields, visit_tcp);
 	render_table(g, in, b, "udp_", &udp_fields, visit_udp);
+	render_table(g, in, b, "sock_", &sock_fields, visit_sock);
 	render_table(g, in, b, "h2_", &h2_fields, visit_h2);
 	render_table(g, in, b, "tls_", &tls_fields, visit_tls);
 	render_table(g, in, b, "", &core_fields, visit_core);

@@ -144,6 +144,7 @@ static json_t *worker_json(const struct sl_worker_info *w)
 	add_table(o, &worker_fields, w);
 	json_object_set_new(o, "tcp", table_json(&tcp_fields, &w->tcp));
 	json_object_set_new(o, "udp", table_json(&udp_fields, &w->udp));
+	json_object_set_new(o, "sock", table_json(&sock_fields, &w->sock));
 	json_object_set_new(o, "h2", table_json(&h2_fields, &w->h2));
 	json_object_set_new(tls, "ends", named_json(tls_end_names, SL_TLS_END_CNT, w->tls.ends));
 	json_object_set_new(o, "tls", tls);

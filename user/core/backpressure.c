@@ -40,7 +40,7 @@ static bool is_heavy(const struct sl_exchange *x)
 static void set_narrow(struct sl_exchange *x, bool narrow)
 {
 	bool changed = x->stream.windowed ? x->stream.narrow != narrow
-					  : sl_tcp_narrow(sl_client_tcp(x->client), narrow);
+					  : sl_client_narrow(x->client, narrow);
 
 	x->stream.narrow = narrow;
 	x->core->stats.request_windows_shrunk += changed && narrow;

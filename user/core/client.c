@@ -167,6 +167,36 @@ static void tcp_reset(void *self)
 	sl_tcp_abort(self);
 }
 
+static bool tcp_narrow(void *self, bool narrow)
+{
+	return sl_tcp_narrow(self, narrow);
+}
+
+static uint32_t tcp_held_frames(const void *self)
+{
+	return sl_tcp_held_frames(self);
+}
+
+static uint32_t tcp_unread_frames(const void *self)
+{
+	return sl_tcp_unread_frames(self);
+}
+
+static uint64_t tcp_unread_ns(const void *self)
+{
+	return sl_tcp_unread_ns(self);
+}
+
+static uint32_t tcp_read_bytes(const void *self)
+{
+	return ((const struct sl_tcp_conn *)self)->snd_una;
+}
+
+static uint32_t tcp_rtt_us(const void *self)
+{
+	return sl_tcp_rtt_us(self);
+}
+
 static void tcp_info(const void *self, struct sl_conn_info *out)
 {
 	const struct sl_tcp_conn *c = self;
@@ -204,6 +234,12 @@ const struct sl_conn_ops sl_client_tcp_stream = {
 	.lay = tcp_lay,
 	.commit = tcp_commit,
 	.fits_head = tcp_fits_head,
+	.narrow = tcp_narrow,
+	.held_frames = tcp_held_frames,
+	.unread_frames = tcp_unread_frames,
+	.unread_ns = tcp_unread_ns,
+	.read_bytes = tcp_read_bytes,
+	.rtt_us = tcp_rtt_us,
 };
 
 size_t sl_client_write(void *conn, const void *bytes, size_t len)
@@ -314,7 +350,7 @@ static bool open_quota(struct sl_client *cl, const struct sl_addr *peer)
 	return a;
 }
 
-struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
+struct sl_client *sl_client_open(struct sl_core *c, struct sl_conn transport,
 				 const struct sl_conn_info *info, bool awaits_proxy_header)
 {
 	struct sl_client *cl = c->draining ? NULL : sl_mempool_get(&c->clients);
@@ -323,15 +359,15 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
 		return NULL;
 	memset(cl, 0, sizeof(*cl));
 	cl->core = c;
-	cl->conn = conn;
+	cl->conn = transport.self;
+	cl->kernel = transport.ops == &sl_sock_stream;
 	cl->listener = info->listener;
 	if (!awaits_proxy_header && !open_quota(cl, &info->peer)) {
 		sl_mempool_put(&c->clients, cl);
 		return NULL;
 	}
 	/* Small until a body has room, or streams have windows. */
-	if (conn)
-		(void)sl_tcp_narrow(conn, true);
+	(void)sl_client_narrow(cl, true);
 	list_add(c, cl);
 	set_phase(cl, SL_CLIENT_IDLE);
 	sl_client_arm(cl);
@@ -350,6 +386,7 @@ static void on_named(void *handle)
 {
 	struct sl_client *cl = handle;
 	struct sl_addr_quotas *t = &cl->core->quotas;
+	struct sl_conn transport = sl_client_transport(cl);
 	SL_UNINIT struct sl_conn_info info;
 	int32_t frames;
 
@@ -360,7 +397,7 @@ static void on_named(void *handle)
 		sl_client_close(cl, true);
 		return;
 	}
-	frames = (int32_t)sl_tcp_held_frames(sl_client_tcp(cl));
+	frames = (int32_t)transport.ops->held_frames(transport.self);
 	sl_addr_quota_add_frames(t, &t->unproven, -frames);
 	sl_addr_quota_add_frames(t, sl_client_quota(cl), frames);
 }
@@ -382,7 +419,7 @@ static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 {
 	cl->proto = front == &sl_front_h2 ? SL_CLIENT_H2 : SL_CLIENT_HTTP1;
 	if (cl->proto == SL_CLIENT_H2)
-		(void)sl_tcp_narrow(sl_client_tcp(cl), false);
+		(void)sl_client_narrow(cl, false);
 	memset(cl->state, 0, sizeof(cl->state));
 	front->open(cl->state, &cl->core->env, cl, cl->quota);
 }

@@ -9,6 +9,7 @@
 #include "core/exchange.h"
 #include "net/flow_table.h"
 #include "net/handover.h"
+#include "sock/sock.h"
 #include "tcp/conn.h"
 
 /* The next expected event of a client. Each phase has a time-out in the configuration. */
@@ -27,7 +28,7 @@ enum sl_client_proto { SL_CLIENT_NEW, SL_CLIENT_HTTP1, SL_CLIENT_H2, SL_CLIENT_D
 struct sl_client {
 	struct sl_core *core;
 	union {
-		struct sl_tcp_conn *conn; /* NULL: datagrams, or being taken down */
+		void *conn;               /* of TCP or sock; NULL: datagrams, or being taken down */
 		struct sl_filter *filter; /* if filtered: the topmost */
 	};
 	struct sl_timer timer;
@@ -44,6 +45,7 @@ struct sl_client {
 	bool blocked : 1;      /* stream did not take all output */
 	bool closing : 1;
 	bool filtered : 1;
+	bool kernel : 1; /* on a kernel socket */
 	union {
 		uint64_t state[SL_FRONT_STATE_SIZE / 8];
 		uint8_t first[4]; /* before the protocol is known */
@@ -60,6 +62,7 @@ enum {
 _Static_assert(SL_CLIENT_IDLE_BYTES <= 512, "the aim for an idle connection, all layers");
 
 extern const struct sl_tcp_ops sl_client_tcp_ops; /* transport.c */
+extern const struct sl_sock_ops sl_client_sock_ops;
 extern const struct sl_conn_user sl_client_events;
 extern const struct sl_front_ops *const sl_client_fronts[]; /* indexed by enum sl_client_proto */
 
@@ -80,7 +83,7 @@ void sl_client_close(void *conn, bool at_once);
  * Creates the client of an accepted connection. NULL: no room, or draining. If awaits_proxy_header,
  * the client has no quota until a filter reports its address.
  */
-struct sl_client *sl_client_open(struct sl_core *c, struct sl_tcp_conn *conn,
+struct sl_client *sl_client_open(struct sl_core *c, struct sl_conn transport,
 				 const struct sl_conn_info *info, bool awaits_proxy_header);
 /* Starts the header time-out for the filters. */
 void sl_client_await_filters(struct sl_client *cl);
@@ -105,13 +108,28 @@ extern const struct sl_conn_ops sl_client_tcp_stream;
 static inline struct sl_conn sl_client_stream(const struct sl_client *cl)
 {
 	return cl->filtered ? sl_filter_conn(cl->filter)
-			    : (struct sl_conn){&sl_client_tcp_stream, cl->conn};
+			    : (struct sl_conn){cl->kernel ? &sl_sock_stream : &sl_client_tcp_stream,
+					       cl->conn};
 }
-/* Returns the TCP connection below all filters. */
-static inline struct sl_tcp_conn *sl_client_tcp(const struct sl_client *cl)
+/* Returns the connection below all filters. */
+static inline struct sl_conn sl_client_transport(const struct sl_client *cl)
 {
-	return cl->filtered ? sl_filter_bottom(cl->filter)->below.self : cl->conn;
+	return cl->filtered ? sl_filter_bottom(cl->filter)->below : sl_client_stream(cl);
 }
+/*
+ * Limits what the client may send, or restores the usual limit. Returns true if this is a change.
+ */
+static inline bool sl_client_narrow(const struct sl_client *cl, bool narrow)
+{
+	struct sl_conn t = sl_client_transport(cl);
+
+	return t.ops->narrow(t.self, narrow);
+}
+/*
+ * Returns the index of the listener of the client's local address now, or -1: a reload has removed
+ * it.
+ */
+int sl_client_find_listener(const struct sl_client *cl);
 
 /*
  * Returns the current index of the client's or datagram's listener. SL_NO_LISTENER: a reload has

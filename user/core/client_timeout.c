@@ -55,10 +55,15 @@ static uint64_t head_left_ns(const struct sl_client *cl)
 	return due > cl->core->now_ns ? due - cl->core->now_ns : 0;
 }
 
+static uint64_t unread_ns(struct sl_conn transport)
+{
+	return transport.ops->unread_ns(transport.self);
+}
+
 static uint64_t unread_left_ns(const struct sl_client *cl)
 {
 	uint64_t limit = cl->core->cfg->limits.send_timeout_ns;
-	uint64_t waited = cl->conn ? sl_tcp_unread_ns(sl_client_tcp(cl)) : 0;
+	uint64_t waited = cl->conn ? unread_ns(sl_client_transport(cl)) : 0;
 
 	if (!waited)
 		return UINT64_MAX;

@@ -85,6 +85,16 @@ static struct sl_tcp *create_tcp(struct sl_core *c)
 	return sl_tcp_create(c->net, &t, &sl_client_tcp_ops, c);
 }
 
+static struct sl_sock_set *create_sock(struct sl_core *c)
+{
+	struct sl_sock_config s;
+
+	sl_sock_config_default(&s);
+	s.max_conns = c->cfg->limits.max_connections;
+	s.discard_max = sl_core_max_discard(&c->cfg->limits);
+	return sl_sock_create(c->net->umem, &s, &sl_client_sock_ops, c);
+}
+
 static struct sl_rpc *create_rpc(struct sl_core *c)
 {
 	struct sl_rpc_memory mem = {.addr = c->net->umem->area, .len = c->net->umem->area_len};
@@ -168,7 +178,8 @@ static int create_parts(struct sl_core *c)
 	int rc;
 
 	c->tcp = create_tcp(c);
-	c->rpc = c->tcp ? create_rpc(c) : NULL;
+	c->sock = c->tcp ? create_sock(c) : NULL;
+	c->rpc = c->sock ? create_rpc(c) : NULL;
 	if (!c->rpc)
 		return -errno;
 	rc = first_wcfg(c);
@@ -238,6 +249,7 @@ void sl_core_fini(struct sl_core *c)
 	free_made(c);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
+	sl_sock_destroy(c->sock);
 	sl_h2_env_destroy(c->env.h2);
 	free(c->head_conns);
 	sl_mempool_fini(&c->heads);

@@ -56,6 +56,7 @@
 #include "front/front.h"
 #include "net/net.h"
 #include "rpc/rpc.h"
+#include "sock/sock.h"
 #include "tcp/tcp.h"
 #include "udp/udp.h"
 
@@ -91,6 +92,7 @@ struct sl_core {
 	struct sl_worker_cfg *wcfg;  /* in force (pool.h) */
 	struct sl_net *net;
 	struct sl_tcp *tcp;
+	struct sl_sock_set *sock;
 	struct sl_udp *udp;
 	struct sl_rpc *rpc;
 	struct sl_front_env env;

@@ -30,7 +30,11 @@ static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
 /* TCP counts half-open and closing connections, too. */
 static bool short_of_clients(const struct sl_core *c)
 {
-	return sl_tcp_free_places(c->tcp) < sl_mempool_capacity(&c->clients) / SL_SHORT_CLIENTS;
+	const struct sl_mempool *p = &c->clients;
+	uint32_t least = sl_mempool_capacity(p) / SL_SHORT_CLIENTS;
+
+	return sl_tcp_free_places(c->tcp) < least || sl_sock_free_places(c->sock) < least ||
+	       sl_mempool_capacity(p) - sl_mempool_used(p) < least;
 }
 
 static bool short_of_heads(const struct sl_core *c)
@@ -177,11 +181,13 @@ static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_quota_resour
  */
 static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_quota *heaviest)
 {
-	const struct sl_tcp_conn *conn = cl->conn ? sl_client_tcp(cl) : NULL;
+	struct sl_conn t;
 
-	return conn ? sl_tcp_unread_frames(conn) * (sl_tcp_unread_ns(conn) / UNREAD_NS +
-						    (sl_client_quota(cl) == heaviest))
-		    : 0;
+	if (!cl->conn)
+		return 0;
+	t = sl_client_transport(cl);
+	return t.ops->unread_frames(t.self) *
+	       (t.ops->unread_ns(t.self) / UNREAD_NS + (sl_client_quota(cl) == heaviest));
 }
 
 /*

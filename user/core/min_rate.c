@@ -71,6 +71,7 @@ static uint32_t moved_bytes(const struct sl_exchange *x)
 	const struct sl_client *cl = x->client;
 	const struct sl_front_ops *front = sl_client_front(cl);
 	uint32_t n = x->taken, shared = 0;
+	struct sl_conn transport;
 
 	if (x->wait == SL_WAIT_BODY)
 		return (uint32_t)x->body_len;
@@ -79,7 +80,8 @@ static uint32_t moved_bytes(const struct sl_exchange *x)
 	if (front->flow && !front->flow(cl->state, &x->stream, &shared))
 		return n;
 	n += shared;
-	return cl->blocked ? n + sl_client_tcp(cl)->snd_una : n;
+	transport = sl_client_transport(cl);
+	return cl->blocked ? n + transport.ops->read_bytes(transport.self) : n;
 }
 
 static void check_later(struct sl_exchange *x)

@@ -282,17 +282,25 @@ static void switch_pool(struct sl_worker_cfg *t, uint32_t p)
 	change_backends(g, tp, g->cfg->backend_cnt);
 }
 
+static int32_t find_unix_listener(const void *arg, uint64_t name)
+{
+	(void)arg;
+	(void)name;
+	return -1;
+}
+
 /* Gives clients their listener's new index. Drains connections of removed listeners. */
 static void renumber_listeners(struct sl_core *c)
 {
 	struct sl_client *cl, *next;
 	int listener;
 
+	sl_sock_renumber(c->sock, find_unix_listener, c->cfg);
 	for (cl = sl_client_next(c, NULL); cl; cl = next) {
 		next = sl_client_next(c, cl);
 		if (!cl->conn)
 			continue;
-		listener = sl_tcp_listener(sl_client_tcp(cl));
+		listener = sl_client_find_listener(cl);
 		cl->listener = listener < 0 ? SL_NO_LISTENER : (uint16_t)listener;
 		if (listener < 0)
 			sl_client_drain(cl);

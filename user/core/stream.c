@@ -376,12 +376,13 @@ bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed)
 static bool needs_wide(const struct sl_exchange *x)
 {
 	uint64_t passed = x->body_len - x->request.len, us;
+	struct sl_conn transport;
 
 	if (x->body_len <= (uint64_t)x->request.len + ANSWERED_MIN || !x->client->conn)
 		return false;
 	us = (x->core->now_ns - x->first_ns) / 1000;
-	return (passed >> 10) * sl_tcp_rtt_us(sl_client_tcp(x->client)) >
-	       us * (SL_TCP_NARROW >> 11);
+	transport = sl_client_transport(x->client);
+	return (passed >> 10) * transport.ops->rtt_us(transport.self) > us * (SL_TCP_NARROW >> 11);
 }
 
 static bool is_narrow(const struct sl_exchange *x)
@@ -412,7 +413,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 	count_as_trusted(x);
 	x->stream.narrow = is_narrow(x);
 	if (!x->stream.windowed && x->client->conn) /* not for datagrams */
-		(void)sl_tcp_narrow(sl_client_tcp(x->client), x->stream.narrow);
+		(void)sl_client_narrow(x->client, x->stream.narrow);
 	/* Without message boundaries each chunk is a message. */
 	if (x->message_left)
 		x->message_left -= len;

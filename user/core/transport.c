@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP events, for the lowest filter or the client. */
+/* Events of TCP and of kernel sockets, for the lowest filter or the client. */
 #include "core/client.h"
 
 struct conn_upper {
@@ -47,19 +47,41 @@ static bool stands_for_many(void *app, uint16_t listener, const struct sl_addr *
 				    &(struct sl_conn_info){.peer = *remote, .listener = listener});
 }
 
-static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
-			 const struct sl_addr *local, const struct sl_addr *remote)
+static struct sl_client *open_client(struct sl_core *c, struct sl_conn transport,
+				     const struct sl_conn_info *info)
 {
-	struct sl_core *c = app;
-	struct sl_conn_info info = {.local = *local, .peer = *remote, .listener = listener};
-	struct sl_client *cl;
+	struct sl_client *cl = sl_client_open(c, transport, info, expects_proxy_header(c, info));
 
-	cl = sl_client_open(c, conn, &info, expects_proxy_header(c, &info));
-	if (cl && c->filters.open && !add_filters(c, cl, &info)) {
+	if (cl && c->filters.open && !add_filters(c, cl, info)) {
 		sl_client_events.closed(cl);
 		return NULL;
 	}
 	return cl;
+}
+
+static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
+			 const struct sl_addr *local, const struct sl_addr *remote)
+{
+	struct sl_conn_info info = {.local = *local, .peer = *remote, .listener = listener};
+
+	return open_client(app, (struct sl_conn){&sl_client_tcp_stream, conn}, &info);
+}
+
+/* The socket of "*" also accepts connections to an address whose listener is not local. */
+static void *on_sock_accepted(void *app, struct sl_sock_conn *conn, const struct sl_conn_info *info)
+{
+	struct sl_core *c = app;
+	struct sl_conn_info known = *info;
+
+	if (info->listener == SL_SOCK_BY_ADDRESS) {
+		int at = sl_net_find_listener(c->net, info->local.family, info->local.addr,
+					      info->local.port_be, SL_IP_PROTO_TCP);
+
+		if (at < 0 || !c->cfg->listeners[at].local)
+			return NULL;
+		known.listener = (uint16_t)at;
+	}
+	return open_client(c, (struct sl_conn){&sl_sock_stream, conn}, &known);
 }
 
 static size_t on_data(void *handle, struct sl_chunk *chunk)
@@ -83,15 +105,20 @@ static void on_writable(void *handle)
 	u.up->writable(u.user);
 }
 
-static void on_closed(void *handle, enum sl_tcp_close_reason why)
+static void on_closed(void *handle)
 {
 	struct conn_upper u = upper_of(handle);
 
-	(void)why;
 	u.up->closed(u.user);
 }
 
-/* Frames queued in TCP count for the client's address. */
+static void on_tcp_closed(void *handle, enum sl_tcp_close_reason why)
+{
+	(void)why;
+	on_closed(handle);
+}
+
+/* Frames queued below count for the client's address. */
 static void on_holds(void *handle, int32_t frames)
 {
 	const struct sl_client *cl = handle;
@@ -112,7 +139,21 @@ const struct sl_tcp_ops sl_client_tcp_ops = {
 	.data = on_data,
 	.fin = on_fin,
 	.writable = on_writable,
+	.closed = on_tcp_closed,
+	.holds = on_holds,
+	.full = on_full,
+};
+
+static const struct sl_conn_user sock_events = {
+	.input = on_data,
+	.eof = on_fin,
+	.writable = on_writable,
 	.closed = on_closed,
+};
+
+const struct sl_sock_ops sl_client_sock_ops = {
+	.accepted = on_sock_accepted,
+	.events = &sock_events,
 	.holds = on_holds,
 	.full = on_full,
 };

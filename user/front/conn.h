@@ -73,6 +73,19 @@ struct sl_conn_ops {
 	uint8_t *(*lay)(void *self, size_t min, bool beyond, size_t *room);
 	void (*commit)(void *self, size_t len);
 	bool (*fits_head)(const void *self, size_t len);
+	/* The following are offered by transports only. */
+	/* Lets the peer send little, or as much as usual. Returns true if this is a change. */
+	bool (*narrow)(void *self, bool narrow);
+	/* Returns the frames queued in both directions, not consumed, or out of order. */
+	uint32_t (*held_frames)(const void *self);
+	/* Returns the frames in the send queue. */
+	uint32_t (*unread_frames)(const void *self);
+	/* Returns for how long the peer has read nothing; 0: nothing is pending. */
+	uint64_t (*unread_ns)(const void *self);
+	/* Returns the bytes that the peer has read, modulo 2^32. */
+	uint32_t (*read_bytes)(const void *self);
+	/* Returns the smoothed round-trip time; 0: unknown. */
+	uint32_t (*rtt_us)(const void *self);
 };
 
 struct sl_conn {

@@ -311,17 +311,20 @@ void sl_gateway_close(struct sl_gateway *g)
 
 bool sl_gateway_drain(struct sl_gateway *g)
 {
-	bool done = true;
+	bool done = true, first = !g->draining;
 
+	g->draining = true;
+	if (first)
+		sl_listeners_follow_ports(g);
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
-		if (!g->draining &&
-		    sl_worker_tell(&g->workers[i],
-				   &(struct sl_worker_msg){.verb = SL_WORKER_DRAIN}))
+		if (first && sl_worker_tell(&g->workers[i],
+					    &(struct sl_worker_msg){.verb = SL_WORKER_DRAIN})) {
+			g->draining = false;
 			return false;
+		}
 		if (!atomic_load_explicit(&g->workers[i].drained, memory_order_acquire))
 			done = false;
 	}
-	g->draining = true;
 	return done;
 }
 

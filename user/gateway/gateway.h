@@ -26,6 +26,7 @@
 #include "front/tls/tls.h"
 #include "net/net.h"
 #include "rpc/rpc.h"
+#include "sock/sock.h"
 #include "tcp/tcp.h"
 #include "udp/udp.h"
 #include "xio/xdp/acl_map.h"
@@ -109,6 +110,7 @@ struct sl_worker_info {
 	uint32_t conn_bytes; /* of an idle connection, all layers */
 	struct sl_tcp_stats tcp;
 	struct sl_udp_stats udp;
+	struct sl_sock_stats sock;
 	struct sl_h2_stats h2;
 	struct sl_tls_stats tls;
 	struct sl_core_stats core;

@@ -77,7 +77,9 @@ int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint3
 void sl_listeners_trim(struct sl_gateway *g);
 /* Follows changed addresses and MACs of the host. */
 void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns);
-/* Releases reserved ports that no list has. */
+/* Passes changed listening sockets to the workers. */
+void sl_listeners_tell_workers(struct sl_gateway *g);
+/* Releases reserved ports that no list has, and listens for local clients. */
 void sl_listeners_follow_ports(struct sl_gateway *g);
 /* Applies `opening` once all pools were dialled, or after a time-out. */
 void sl_listeners_open(struct sl_gateway *g);

@@ -3,9 +3,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -172,13 +174,49 @@ static int write_entries(struct sl_gateway *g)
 	return rc;
 }
 
+/* Each worker gets its own descriptors. */
+static void tell_worker(const struct sl_gateway *g, struct sl_worker *w)
+{
+	struct sl_worker_msg m = {.verb = SL_WORKER_LISTEN};
+
+	m.listeners = calloc(g->ports.cnt + 1, sizeof(*m.listeners));
+	for (uint32_t i = 0; m.listeners && i < g->ports.cnt; i++) {
+		const struct sl_port_socket *s = &g->ports.list[i];
+		int fd = s->listening ? fcntl(s->fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+		if (fd >= 0)
+			m.listeners[m.listener_cnt++] = (struct sl_sock_listener){
+				.fd = fd, .id = s->id, .listener = SL_SOCK_BY_ADDRESS};
+		else if (s->listening)
+			sl_log_err("cannot pass a listening socket: %s", strerror(errno));
+	}
+	if (m.listeners && sl_worker_tell(w, &m) == 0)
+		return;
+	sl_log_err("cannot pass listening sockets: out of memory");
+	for (uint32_t i = 0; i < m.listener_cnt; i++)
+		close(m.listeners[i].fd);
+	free(m.listeners);
+}
+
+void sl_listeners_tell_workers(struct sl_gateway *g)
+{
+	if (!g->ports.changed)
+		return;
+	g->ports.changed = false;
+	for (unsigned i = 0; i < g->worker_cnt; i++)
+		tell_worker(g, &g->workers[i]);
+}
+
 void sl_listeners_follow_ports(struct sl_gateway *g)
 {
 	struct sl_ports_want now = {g->listening, g->listening_cnt};
+	bool serves = !g->opening && !g->draining;
 
 	if (g->opening)
 		now = (struct sl_ports_want){g->opening, g->opening_cnt};
-	sl_ports_follow(&g->ports, now, (struct sl_ports_want){g->stale, g->stale_cnt});
+	sl_ports_follow(&g->ports, serves ? g->cfg : NULL, now,
+			(struct sl_ports_want){g->stale, g->stale_cnt});
+	sl_listeners_tell_workers(g);
 }
 
 void sl_listeners_trim(struct sl_gateway *g)

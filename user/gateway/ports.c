@@ -59,17 +59,19 @@ static bool is_blocked(const struct sl_ports *p, const struct sl_net_listener *l
 	return false;
 }
 
-static void close_socket(struct sl_port_socket *s)
+static void close_socket(struct sl_ports *p, struct sl_port_socket *s)
 {
 	if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
+	p->changed |= s->listening;
+	s->listening = false;
 }
 
 /* Returns 0 also for what can only be bound later, or never: a family that the host lacks. */
 static int add_socket(struct sl_ports *p, const struct sl_net_listener *l)
 {
-	struct sl_port_socket s = {.at = l->at, .protocol = l->protocol};
+	struct sl_port_socket s = {.at = l->at, .protocol = l->protocol, .id = p->next_id++};
 
 	if (p->cnt == SL_PORTS_MAX)
 		return -E2BIG;
@@ -129,7 +131,7 @@ int sl_ports_reserve(struct sl_ports *p, const struct sl_config *cfg, struct sl_
 		if (!rc)
 			continue;
 		while (p->cnt > before)
-			close_socket(&p->list[--p->cnt]);
+			close_socket(p, &p->list[--p->cnt]);
 		count_pending(p);
 		return tell_failure(cfg, l, rc, err);
 	}
@@ -163,22 +165,64 @@ static void yield_to_pending(struct sl_ports *p, struct sl_ports_want now)
 	}
 }
 
-void sl_ports_follow(struct sl_ports *p, struct sl_ports_want now, struct sl_ports_want stale)
+/* The socket of "*" listens for all addresses of its port. */
+static void mark_served(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want now)
+{
+	for (uint32_t i = 0; i < now.cnt; i++) {
+		const struct sl_net_listener *l = &now.list[i];
+
+		if (l->protocol != IPPROTO_TCP || !cfg->listeners[l->listener].local)
+			continue;
+		for (uint32_t k = 0; k < p->cnt; k++) {
+			struct sl_port_socket *s = &p->list[k];
+
+			if (s->wanted && overlaps(&s->at, s->protocol, l) &&
+			    (is_any(&s->at) || sl_addr_equal(&s->at, &l->at)))
+				s->serves = true;
+		}
+	}
+}
+
+static void set_listening(struct sl_ports *p, struct sl_port_socket *s)
+{
+	char text[SL_ADDR_TEXT];
+	int rc;
+
+	if (s->fd < 0 || s->serves == s->listening)
+		return;
+	rc = s->serves ? sl_sock_listen(s->fd) : sl_sock_unlisten(s->fd);
+	if (rc) {
+		sl_log_err("cannot listen at port %u of %s: %s", ntohs(s->at.port_be),
+			   sl_addr_text(&s->at, text), strerror(-rc));
+		return;
+	}
+	s->listening = s->serves;
+	p->changed = true;
+}
+
+void sl_ports_follow(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want now,
+		     struct sl_ports_want stale)
 {
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < p->cnt; i++)
+	for (uint32_t i = 0; i < p->cnt; i++) {
 		p->list[i].wanted = false;
+		p->list[i].serves = false;
+	}
 	mark_wanted(p, stale);
 	yield_to_pending(p, now);
 	mark_wanted(p, now);
+	if (cfg)
+		mark_served(p, cfg, now);
 	for (uint32_t i = 0; i < p->cnt; i++) {
 		if (p->list[i].wanted)
 			p->list[kept++] = p->list[i];
 		else
-			close_socket(&p->list[i]);
+			close_socket(p, &p->list[i]);
 	}
 	p->cnt = kept;
+	for (uint32_t i = 0; i < kept; i++)
+		set_listening(p, &p->list[i]);
 	count_pending(p);
 	p->retry_ns = 0;
 	sl_ports_retry(p, sl_now_ns());
@@ -199,6 +243,7 @@ void sl_ports_retry(struct sl_ports *p, uint64_t now_ns)
 			continue;
 		fd = sl_sock_reserve(&s->at, s->protocol);
 		s->fd = fd < 0 ? -1 : fd;
+		set_listening(p, s);
 		if (fd < 0)
 			SL_LOG_EVERY(10 * SL_NS_PER_SEC, SL_LOG_WARN,
 				     "cannot reserve port %u of %s: %s; trying again",
@@ -211,5 +256,5 @@ void sl_ports_retry(struct sl_ports *p, uint64_t now_ns)
 void sl_ports_close(struct sl_ports *p)
 {
 	while (p->cnt)
-		close_socket(&p->list[--p->cnt]);
+		close_socket(p, &p->list[--p->cnt]);
 }

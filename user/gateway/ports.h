@@ -22,14 +22,18 @@ struct sl_port_socket {
 	struct sl_addr at;
 	uint8_t protocol;
 	bool wanted; /* sl_ports_follow() */
+	bool serves, listening;
 	int fd;      /* -1: pending */
+	uint32_t id; /* sl_sock_listener.id */
 };
 
 struct sl_ports {
 	struct sl_port_socket list[SL_PORTS_MAX];
 	uint32_t cnt;
 	uint32_t pending_cnt;
+	uint32_t next_id;
 	uint64_t retry_ns;
+	bool changed; /* the set of listening sockets; cleared by the caller */
 };
 
 /* Addresses that packets are taken for. */
@@ -43,8 +47,12 @@ struct sl_ports_want {
  */
 int sl_ports_reserve(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want want,
 		     struct sl_err *err);
-/* Closes the sockets of addresses that are in neither list, then retries pending ones. */
-void sl_ports_follow(struct sl_ports *p, struct sl_ports_want now, struct sl_ports_want stale);
+/*
+ * Closes the sockets of addresses that are in neither list, then retries pending ones. Sockets of
+ * local HTTP listeners in `now` listen, if cfg is not NULL.
+ */
+void sl_ports_follow(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want now,
+		     struct sl_ports_want stale);
 /* Binds pending ones, at most once a second. */
 void sl_ports_retry(struct sl_ports *p, uint64_t now_ns);
 void sl_ports_close(struct sl_ports *p);

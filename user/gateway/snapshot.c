@@ -93,6 +93,7 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 	wi->core.unmatched_datagrams = sl_rpc_unmatched(w->core.rpc);
 	sl_tcp_stats(w->core.tcp, &wi->tcp);
 	sl_udp_stats(w->core.udp, &wi->udp);
+	sl_sock_stats(w->core.sock, &wi->sock);
 	sl_h2_env_stats(w->core.env.h2, &wi->h2);
 	sl_tls_stats(w->tls, &wi->tls);
 	wi->conn_bytes = wi->tcp.conn_bytes + (uint32_t)sizeof(struct sl_client);

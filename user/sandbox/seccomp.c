@@ -110,6 +110,7 @@ static const struct seccomp_rule worker[] = {
 	ANY(shutdown),        ANY(writev),          ANY(close),
 	ANY(clock_nanosleep), ANY(nanosleep),       ANY(getppid),
 	ANY(lseek),           ANY(timerfd_settime), IF(ioctl, 1, IOCTL_TYPE, UVERBS_TYPE),
+	ANY(accept4),         ANY(getsockname),     IF(setsockopt, 2, ALL_BITS, SO_LINGER),
 };
 
 /*
@@ -123,7 +124,6 @@ static const struct seccomp_rule dialer[] = {
 	IF(socket, 0, ALL_BITS, AF_INET6),
 	ANY(connect),
 	ANY(bind), /* netlink; served ports */
-	ANY(getsockname),
 	ANY(getpeername),
 	ANY(setsockopt),
 	ANY(sendmmsg), /* resolver */
@@ -169,8 +169,7 @@ static const struct seccomp_rule control[] = {
 	IF(ioctl, 1, ALL_BITS, SIOCETHTOOL),               /* number of queues */
 	IF(ioctl, 1, ALL_BITS, TCGETS),                    /* isatty() */
 	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers */
-	ANY(accept4),
-	ANY(listen), /* served ports of a reload */
+	ANY(listen),                                       /* served ports of a reload */
 	ANY(sendfile),
 	ANY(select),
 	ANY(pselect6),
@@ -187,8 +186,8 @@ static const struct seccomp_rule control[] = {
 
 /* Agents. arm64 has neither chmod nor unlink. */
 static const struct seccomp_rule agent[] = {
-	ANY(accept4),  ANY(listen),       ANY(chmod),     ANY(unlink),   ANY(fchmodat),
-	ANY(unlinkat), ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
+	ANY(listen),       ANY(chmod),     ANY(unlink),   ANY(fchmodat),     ANY(unlinkat),
+	ANY(memfd_create), ANY(ftruncate), ANY(sendmmsg), ANY(rt_sigaction),
 };
 
 /* Keeper: forks agents (add_clones). */

@@ -105,7 +105,7 @@ int sl_sock_reserve(const struct sl_addr *at, uint8_t protocol)
 /* Accepted sockets inherit the options. */
 int sl_sock_listen(int fd)
 {
-	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* for TIME-WAIT; see make_exclusive() */
+	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* see make_exclusive() */
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_LOWAT);
 	return listen(fd, BACKLOG) ? -errno : 0;

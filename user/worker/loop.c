@@ -52,6 +52,7 @@ static unsigned run_once(struct sl_worker *w)
 	sl_net_set_now(&w->net, now_ns);
 	n = sl_worker_read_mailbox(w);
 	n += receive_frames(w, now_ns);
+	n += sl_sock_poll(c->sock, now_ns);
 	answers = sl_rpc_poll(c->rpc, now_ns);
 	n += answers;
 	sl_tcp_timer(c->tcp);
@@ -59,6 +60,7 @@ static unsigned run_once(struct sl_worker *w)
 	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute during transmission */
 	sl_core_flush(&w->core);
 	n += sl_tcp_output(w->core.tcp);
+	n += sl_sock_output(c->sock);
 	sl_net_flush(&w->net);
 	w->loops++;
 	if (n) {
@@ -79,6 +81,7 @@ static uint64_t next_ns(struct sl_worker *w)
 			return w->core.now_ns + TX_RETRY_NS;
 	}
 	next = sl_min_ns(next, due);
+	next = sl_min_ns(next, sl_sock_next_ns(w->core.sock));
 	due = sl_rpc_next_ns(w->core.rpc);
 	return sl_min_ns(next, due);
 }

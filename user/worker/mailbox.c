@@ -29,6 +29,9 @@ void sl_worker_mailbox_close(struct sl_worker *w)
 			sl_rpc_dial_drop(m->transport);
 		if (m->verb == SL_WORKER_ROUTES)
 			sl_routes_put(m->routes);
+		for (uint32_t i = 0; i < m->listener_cnt; i++)
+			close(m->listeners[i].fd);
+		free(m->listeners);
 		free(m);
 	}
 	sl_mpsc_free(w->mailbox);
@@ -70,8 +73,13 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 		case SL_WORKER_PREPARE: sl_worker_cfg_prepare(m->wcfg, &w->core); break;
 		case SL_WORKER_SWITCH: sl_worker_cfg_switch(m->wcfg, &w->core); break;
 		case SL_WORKER_ROUTES: sl_net_set_routes(&w->net, m->routes); break;
+		case SL_WORKER_LISTEN:
+			sl_sock_set_listeners(w->core.sock, m->listeners, m->listener_cnt);
+			free(m->listeners);
+			break;
 		case SL_WORKER_DRAIN:
 			w->draining = true;
+			sl_sock_set_listeners(w->core.sock, NULL, 0);
 			sl_core_drain(&w->core);
 			break;
 		case SL_WORKER_STOP: w->stopping = true; break;

@@ -70,6 +70,8 @@ int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
 		rc = watch_fd(w, sl_rpc_fd(w->core.rpc));
 	if (!rc)
 		rc = watch_fd(w, sl_handover_fd(&w->net));
+	if (!rc)
+		rc = watch_fd(w, sl_sock_fd(w->core.sock));
 	for (unsigned i = 0; i < w->port_cnt && !rc; i++)
 		rc = watch_fd(w, w->ports[i]->fd);
 	return rc;

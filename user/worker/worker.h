@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include "core/core.h"
 #include "front/proxy/proxy.h"
+#include "sock/sock.h"
 #include "worker/adaptive_poll.h"
 
 struct sl_backend_ref;
@@ -27,6 +28,7 @@ enum sl_worker_verb {
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
 	SL_WORKER_ROUTES, /* the host's routes have changed */
+	SL_WORKER_LISTEN, /* see sl_sock_set_listeners() */
 	SL_WORKER_DRAIN,
 	SL_WORKER_STOP,
 };
@@ -39,6 +41,9 @@ struct sl_worker_msg {
 	uint32_t number; /* of a virtual connection */
 	struct sl_worker_cfg *wcfg;
 	struct sl_routes *routes; /* with a reference; NULL: none */
+	/* Allocated with malloc; with the descriptors, the worker's once sent. */
+	struct sl_sock_listener *listeners;
+	uint32_t listener_cnt;
 };
 
 struct sl_worker {

@@ -5,13 +5,19 @@
  */
 #include "core_arena.h"
 
+/* Returns the TCP connection below all filters. */
+static struct sl_tcp_conn *tcp_of(const struct sl_client *cl)
+{
+	return sl_client_transport(cl).self;
+}
+
 static uint32_t frames_of(const struct peer *p)
 {
 	struct sl_client *cl = NULL;
 
 	ck_assert_ptr_nonnull(p->conn);
 	while ((cl = sl_client_next(&core, cl))) {
-		if (sl_client_tcp(cl)->remote_port_be == p->conn->local_port_be)
+		if (tcp_of(cl)->remote_port_be == p->conn->local_port_be)
 			return sl_client_quota(cl)->cnt[SL_QUOTA_FRAMES];
 	}
 	ck_abort_msg("there is no such client");
@@ -278,7 +284,7 @@ static void weigh(const struct peer *p, uint32_t frames)
 	struct sl_client *cl = NULL;
 
 	while ((cl = sl_client_next(&core, cl))) {
-		if (sl_client_tcp(cl)->remote_port_be == p->conn->local_port_be)
+		if (tcp_of(cl)->remote_port_be == p->conn->local_port_be)
 			sl_addr_quota_set_frames(&core.quotas, sl_client_quota(cl), frames);
 	}
 }

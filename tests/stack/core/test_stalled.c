@@ -13,6 +13,12 @@
 #include "base/tlv.h"
 #include "rpc/transport.h"
 
+/* Returns the TCP connection below all filters. */
+static struct sl_tcp_conn *tcp_of(const struct sl_client *cl)
+{
+	return sl_client_transport(cl).self;
+}
+
 enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, WINDOW_UPDATE = 8, PIECE = 16384 };
 
 static struct sl_transport backend;
@@ -305,7 +311,7 @@ TEST(a_stream_goes_on_though_its_round_trips_grow)
 	say_text(p, "POST /pool HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n");
 	for (int i = 0; i < TURNS; i++) {
 		if (i == TURNS - 2)
-			sl_client_tcp(sl_client_next(&core, NULL))->srtt_us = 100000;
+			tcp_of(sl_client_next(&core, NULL))->srtt_us = 100000;
 		before = core.stats.stream_bytes_in;
 		sl_tcp_send(p->conn, body, sizeof(body));
 		granted = (struct sl_rpc_window){.id = last_id, .bytes = 2 * PIECE};

@@ -6,6 +6,12 @@
 #include "suite.h"
 #include "tcp/conn.h"
 
+/* Returns the TCP connection below all filters. */
+static struct sl_tcp_conn *tcp_of(const struct sl_client *cl)
+{
+	return sl_client_transport(cl).self;
+}
+
 enum { DATA = 0, HEADERS = 1, RST = 3, WINDOW = 8, FRAME_HEAD = 9, PIECE = 16384 };
 enum { FIRST = 48 << 10, NARROW = 32 << 10, WIDE = 256 << 10, TRUSTED = 32, STREAMS = TRUSTED + 2 };
 
@@ -163,7 +169,7 @@ TEST_EACH(window_of_an_answered_stream_fits_its_path, 2)
 	ck_assert_uint_le(window(id), FIRST);
 	w.id = other()->ids[TRUSTED];
 	x = bed.core.rpc->out.requests[w.id & SL_OUTSTANDING_INDEX].cookie;
-	sl_client_tcp(x->client)->srtt_us = _i ? LONG_US : 0;
+	tcp_of(x->client)->srtt_us = _i ? LONG_US : 0;
 	ck_assert(bed_message(other(), &h, &w));
 	bed_turns(3);
 	while (said_on[id] <= WIDE + NARROW) {
