@@ -104,6 +104,12 @@ static inline bool sl_batcher_queued(const struct sl_batch_item *item)
 /* Forgets what is known of a backend, whose number a new one takes. */
 void sl_batcher_begin(struct sl_batcher *b, unsigned backend);
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns);
+/* Sets the weight of a backend, and whether it gets one request at a time. */
+void sl_batcher_weigh(struct sl_batcher *b, unsigned backend, uint32_t weight, bool trial);
+/* `most`: largest weight of those that are up; 0: all are equal, and none is on trial. */
+void sl_batcher_weighted(struct sl_batcher *b, uint32_t most);
+/* Forgets the service times of a backend: its failures were fast. */
+void sl_batcher_forget(struct sl_batcher *b, unsigned backend);
 /*
  * Ends a batch of cnt that was sent at sent_ns. Required exactly once for each accepted ops.send,
  * even if the backend is down. service_ns: 0 without an answer; else the time for `together`

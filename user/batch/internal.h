@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internals of the batcher: batcher.c (submit, backends), pump.c (sending), expect.c (predictions),
- * takeover.c (reload).
+ * weight.c (choice by weight), takeover.c (reload).
  */
 #ifndef SL_BATCH_INTERNAL_H
 #define SL_BATCH_INTERNAL_H
@@ -31,6 +31,8 @@ struct sl_batch_backend {
 	uint64_t alone_ns;                        /* end of the last batch that found no other */
 	double end_ns;                            /* expected end of sent[0], by our clock */
 	uint32_t direct_batches, direct_requests; /* policy_direct.c, in addition to those above */
+	uint32_t weight;
+	bool trial; /* gets one request at a time */
 };
 
 struct sl_batcher {
@@ -49,6 +51,7 @@ struct sl_batcher {
 	double due_bound_ns; /* bound of queued requests, or a narrower one */
 	struct sl_controller_counts counts;
 	struct sl_prng prng;
+	uint32_t weight_max; /* 0: all weights are equal, and no backend is on trial */
 };
 
 static inline const struct sl_fit *sl_batch_fit(const struct sl_batcher *b, unsigned backend)
@@ -116,6 +119,23 @@ static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 		left -= sl_roster_up(&b->roster, item->excluded[i]);
 	return left;
 }
+
+/* Returns true for a backend on trial that has its one request. */
+static inline bool sl_batch_on_trial(const struct sl_batcher *b, unsigned backend)
+{
+	const struct sl_batch_backend *be = &b->backends[backend];
+
+	return b->weight_max && be->trial && (be->batches || be->direct_requests);
+}
+
+/* weight.c */
+/* Draws an index of the list in proportion to weights. */
+unsigned sl_weight_draw(struct sl_batcher *b, const unsigned *list, unsigned cnt);
+/* Returns true with the probability of the backend's weight over the largest one. */
+bool sl_weight_admits(struct sl_batcher *b, unsigned backend);
+/* Returns true if the second candidate, expected to end after second_ns, is taken instead. */
+bool sl_weight_replaces(struct sl_batcher *b, unsigned second, double second_ns, unsigned first,
+			double first_ns);
 
 /* policy_direct.c */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns);

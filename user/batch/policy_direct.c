@@ -14,21 +14,40 @@ static struct sl_plan plan(const struct sl_controller *c, const struct sl_contro
 
 const struct sl_policy_ops sl_policy_direct = {.plan = plan};
 
-/* Returns the backend with the fewest, at random among several. UINT32_MAX: none now. */
+/* Draws in proportion to weight / (requests + 1), as Envoy does. */
+static bool wins_draw(struct sl_batcher *b, const struct sl_batch_backend *be, uint64_t *sum)
+{
+	uint64_t part = ((uint64_t)be->weight << 16) / (be->direct_requests + 1);
+
+	*sum += part;
+	return sl_prng_below(&b->prng, *sum) < part;
+}
+
+/*
+ * Returns the backend with the fewest, at random among several; with weights, a random one.
+ * UINT32_MAX: none now.
+ */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
 {
 	uint32_t least = UINT32_MAX, up = sl_roster_up_cnt(&b->roster);
 	unsigned best = UINT32_MAX, second = UINT32_MAX, ties = 0;
+	uint64_t sum = 0;
 
 	for (uint32_t k = 0; k < up && k < SL_BATCH_FEW; k++) {
 		uint64_t at = up > SL_BATCH_FEW ? sl_prng_below(&b->prng, up) : k;
 		unsigned i = b->roster.order[at];
 		const struct sl_batch_backend *be = &b->backends[i];
 
-		if (be->stalled_ns > now_ns)
+		if (be->stalled_ns > now_ns || sl_batch_on_trial(b, i))
 			continue;
 		second = i;
-		if (sl_batch_excludes(item, i) || be->direct_requests > least)
+		if (sl_batch_excludes(item, i))
+			continue;
+		if (b->weight_max) {
+			best = wins_draw(b, be, &sum) ? i : best;
+			continue;
+		}
+		if (be->direct_requests > least)
 			continue;
 		ties = be->direct_requests < least ? 1 : ties + 1;
 		least = be->direct_requests;

@@ -22,40 +22,100 @@ struct candidates {
 	const struct sl_batch_item *item;
 	unsigned lane;
 	unsigned list[SL_BATCH_FEW], cnt;
+	bool drawn; /* by weight, in the order of the list */
 	uint64_t ready_ns;
 };
+
+static bool may_have(const struct sl_batcher *b, const struct candidates *c, unsigned backend)
+{
+	return !sl_batch_excludes(c->item, backend) && !sl_batch_on_trial(b, backend);
+}
 
 static void consider_backend(const struct sl_batcher *b, struct candidates *c, unsigned backend,
 			     uint64_t now_ns)
 {
-	uint64_t at = UINT64_MAX;
+	uint64_t at = may_have(b, c, backend) ? sl_expect_ready(b, backend, c->lane) : UINT64_MAX;
 
-	if (!sl_batch_excludes(c->item, backend))
-		at = sl_expect_ready(b, backend, c->lane);
 	if (at <= now_ns)
 		c->list[c->cnt++] = backend;
 	else if (at < c->ready_ns)
 		c->ready_ns = at;
 }
 
-/* Examines all of a few, or two random ones of many. */
-static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
-			   uint64_t now_ns)
+/* Adds a backend that is busy, but has room for a second batch. */
+static void consider_busy(const struct sl_batcher *b, struct candidates *c, unsigned backend,
+			  uint64_t now_ns)
 {
-	if (to - from <= SL_BATCH_FEW) {
-		for (uint32_t at = from; at < to; at++)
-			consider_backend(b, c, b->roster.order[at], now_ns);
+	const struct sl_batch_backend *be = &b->backends[backend];
+
+	if (may_have(b, c, backend) && be->batches < SL_OUTSTANDING_MAX &&
+	    be->stalled_ns <= now_ns && sl_expect_ready(b, backend, c->lane) > now_ns)
+		c->list[c->cnt++] = backend;
+}
+
+/* With weights, requests also go to a heavy backend that is busy while a lighter one is idle. */
+static void consider_all(const struct sl_batcher *b, struct candidates *c, uint32_t from,
+			 uint32_t to, uint64_t now_ns)
+{
+	for (uint32_t at = from; at < to; at++)
+		consider_backend(b, c, b->roster.order[at], now_ns);
+	if (!b->weight_max || !c->cnt)
 		return;
-	}
+	for (uint32_t at = from; at < to; at++)
+		consider_busy(b, c, b->roster.order[at], now_ns);
+}
+
+/* Examines random backends, until two could have the item. */
+static void consider_some(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
+			  uint64_t now_ns)
+{
+	unsigned light = UINT32_MAX;
+
+	c->drawn = true;
 	for (uint32_t tries = 0; tries < SL_BATCH_FEW && c->cnt < 2; tries++) {
 		uint32_t at = from + (uint32_t)sl_prng_below(&b->prng, to - from);
+		unsigned backend = b->roster.order[at];
 
-		consider_backend(b, c, b->roster.order[at], now_ns);
+		if (b->weight_max && !sl_weight_admits(b, backend)) {
+			light = backend;
+			continue;
+		}
+		consider_backend(b, c, backend, now_ns);
+		if (b->weight_max)
+			consider_busy(b, c, backend, now_ns);
 		if (c->cnt == 2 && c->list[0] == c->list[1])
 			c->cnt = 1;
 	}
+	if (!c->cnt && light != UINT32_MAX)
+		consider_backend(b, c, light, now_ns);
 	if (!c->cnt && now_ns + STALL_NS < c->ready_ns)
 		c->ready_ns = now_ns + STALL_NS;
+}
+
+/* Examines all of a few, or some of many. */
+static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
+			   uint64_t now_ns)
+{
+	if (to - from <= SL_BATCH_FEW)
+		consider_all(b, c, from, to, now_ns);
+	else
+		consider_some(b, c, from, to, now_ns);
+}
+
+static unsigned draw_candidate(struct sl_batcher *b, const struct candidates *c, unsigned left)
+{
+	if (b->weight_max && !c->drawn)
+		return sl_weight_draw(b, c->list, c->cnt);
+	return c->cnt > left ? (unsigned)sl_prng_below(&b->prng, c->cnt) : 0;
+}
+
+static bool is_better(struct sl_batcher *b, const struct backend_choice *one,
+		      const struct backend_choice *best, uint64_t now_ns)
+{
+	if (!b->weight_max || best->finish_ns == INFINITY)
+		return one->finish_ns < best->finish_ns;
+	return sl_weight_replaces(b, one->backend, one->finish_ns - (double)now_ns, best->backend,
+				  best->finish_ns - (double)now_ns);
 }
 
 /* Returns the better of two that could have it now; if none could, ready_ns is set. */
@@ -67,14 +127,14 @@ static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 	uint32_t n = b->queue.lanes[lane].len;
 	struct backend_choice best;
 
-	if (open <= SL_BATCH_FEW)
+	if (open <= SL_BATCH_FEW || b->weight_max)
 		idle = open;
 	consider_range(b, &c, 0, idle, now_ns);
 	if (!c.cnt && idle < open)
 		consider_range(b, &c, idle, open, now_ns);
 	best = (struct backend_choice){.ready_ns = c.ready_ns, .finish_ns = INFINITY};
 	for (unsigned k = 0; k < 2 && c.cnt; k++) {
-		unsigned at = c.cnt > 2 - k ? (unsigned)sl_prng_below(&b->prng, c.cnt) : 0;
+		unsigned at = draw_candidate(b, &c, 2 - k);
 		unsigned i = c.list[at];
 		uint32_t cap = sl_expect_cap(b, i, lane);
 		struct backend_choice one = {.backend = i,
@@ -85,7 +145,7 @@ static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 				sl_controller_time(&b->controller.backends[i], n < cap ? n : cap) +
 				sl_half_rtt(b);
 		c.list[at] = c.list[--c.cnt];
-		if (one.finish_ns < best.finish_ns)
+		if (is_better(b, &one, &best, now_ns))
 			best = one;
 	}
 	return best;
@@ -346,6 +406,8 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 	}
 	most = sl_expect_most(b, c.backend, lane);
 	want = l->len < most ? l->len : most;
+	if (b->weight_max && b->backends[c.backend].trial)
+		want = 1;
 	n = size_for_first(b, lane, &c, want, now_ns);
 	if (!n) {
 		sl_batch_drop(b, first, SL_OUTCOME_SHED);
