@@ -74,6 +74,18 @@ static void print_interfaces(const json_t *stats)
 	}
 }
 
+/* Why a backend that is up gets no requests, or few. */
+static const char *health_of(const json_t *b)
+{
+	if (cli_number(b, "drained") > 0)
+		return " (drained)";
+	if (cli_number(b, "ejected") > 0)
+		return " (ejected for its failures)";
+	if (cli_number(b, "trial") > 0)
+		return " (tried again after failures)";
+	return json_is_true(json_object_get(b, "backup")) ? " (backup)" : "";
+}
+
 static void print_backends(const json_t *stats)
 {
 	json_t *w, *b;
@@ -82,11 +94,10 @@ static void print_backends(const json_t *stats)
 	json_array_foreach(json_object_get(stats, "workers"), k, w)
 	{
 		json_array_foreach(json_object_get(w, "backends"), n, b) printf(
-			"backend %s/%s, worker %zu: %s, %s%s; requests %s, replies %s, failures "
-			"%s, "
-			"outstanding %s\n",
+			"backend %s/%s, worker %zu: %s%s, weight %.0f, %s%s; requests %s, "
+			"replies %s, failures %s, outstanding %s\n",
 			cli_text(b, "pool"), cli_text(b, "name"), k, cli_text(b, "state"),
-			cli_text(b, "info"),
+			health_of(b), cli_number(b, "weight"), cli_text(b, "info"),
 			json_is_true(json_object_get(b, "on_fallback")) ? " (fallback)" : "",
 			term_count(cli_number(b, "requests_sent")),
 			term_count(cli_number(b, "replies")), term_count(cli_number(b, "failures")),

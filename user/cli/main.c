@@ -44,7 +44,8 @@ const struct cli_command cli_commands[] = {
 		       "  --count N            end after N views (default: go on)\n"
 		       "  --json               one JSON object per view\n",
 	 cli_top},
-	{"set", "[-c FILE] POOL NAME=VALUE... | --interface IF deny=PREFIX...",
+	{"set",
+	 "[-c FILE] POOL NAME=VALUE... | POOL/BACKEND NAME=VALUE... | --interface IF deny=PREFIX...",
 	 "override what the batch controller decides, or who is let in",
 	 ADMIN_OPTIONS "  --interface IF       the edge of an interface instead of a pool\n"
 		       "  --json               answer as JSON\n"
@@ -54,6 +55,10 @@ const struct cli_command cli_commands[] = {
 		       "  bound=D      latency bound\n"
 		       "  deadline=D   deadline of requests without one\n"
 		       "  shed=S       share of new connections to refuse, 0 to 1\n"
+		       "\n"
+		       "Of a backend, until the gateway ends:\n"
+		       "  state=S      drain: no new requests; up: as before\n"
+		       "  weight=N     instead of the configured one, 1 to 256\n"
 		       "\n"
 		       "A value of auto gives the decision back. Without NAME=VALUE: show.\n"
 		       "\n"

@@ -131,9 +131,15 @@ struct sl_cfg_backend {
 	uint32_t owner;       /* account that may listen on shm, beside root and the gateway's */
 	uint32_t concurrency; /* http, h2c: concurrent requests; 0: learnt */
 	const char *host;     /* http, h2c: Host of all requests; NULL: the client's */
+	uint32_t weight;
+	bool backup; /* serves if no other does */
 	int line;
 };
 
+/* Failures that count for the ejection of a backend; each includes those before it. */
+enum sl_eject { SL_EJECT_NONE, SL_EJECT_LOST, SL_EJECT_GATEWAY, SL_EJECT_5XX };
+
+enum { SL_CFG_WEIGHT_MAX = 256 };
 enum { SL_CFG_MAX_AGENTS = 16, SL_CFG_MAX_SERVERS = 256 /* backends that are servers */ };
 
 struct sl_cfg_batch {
@@ -156,7 +162,11 @@ struct sl_cfg_pool {
 	uint64_t max_body;
 	uint64_t max_reply_head;
 	uint32_t max_reply_fields;
-	uint8_t fair; /* enum sl_fair_by */
+	uint8_t eject;           /* enum sl_eject */
+	uint32_t eject_failures; /* in a row */
+	uint64_t eject_ns;       /* first back-off */
+	uint64_t slow_start_ns;  /* 0: none */
+	uint8_t fair;            /* enum sl_fair_by */
 	const char *fair_header;
 	int line;
 };

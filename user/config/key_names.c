@@ -41,6 +41,13 @@ const struct conf_name conf_bound_modes[] = {
 	{"hard", SL_BOUND_HARD},
 	{0},
 };
+const struct conf_name conf_ejects[] = {
+	{"5xx", SL_EJECT_5XX},
+	{"gateway", SL_EJECT_GATEWAY},
+	{"lost", SL_EJECT_LOST},
+	{"none", SL_EJECT_NONE},
+	{0},
+};
 const struct conf_name conf_priorities[] = {
 	{"auto", -1},
 	{"latency", SL_CLASS_LATENCY},

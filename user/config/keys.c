@@ -252,6 +252,21 @@ const struct conf_key conf_keys[] = {
 	POOL("fair_header", conf_header, fair_header, .what = "the name of a header",
 	     .help = "header that names the client, with fair_by = header"),
 
+	POOL("eject", conf_enum, eject, .fallback = "5xx", .names = conf_ejects,
+	     .help = "failures that take a backend out for a while. lost: resets, and no reply "
+	     	"within route.deadline. gateway: also 502, 503, 504 and UNAVAILABLE. 5xx: "
+	     	"also other 5xx, UNKNOWN, INTERNAL and DATA_LOSS. Statuses of clients never "
+	     	"count. At most half of the backends are taken out, and only one that "
+	     	"fails twice as often as the others"),
+	POOL("eject_failures", conf_uint, eject_failures, 1, 1000, "3",
+	     .help = "failures in a row that take a backend out; or as many within about 10 s, "
+	     	"if half of its requests failed"),
+	POOL("eject_time", conf_duration, eject_ns, 100 * MS, 3600 * SEC, "5s",
+	     .help = "first time out; doubled for each next one, up to 64 times"),
+	POOL("slow_start", conf_duration, slow_start_ns, 0, 3600 * SEC, "10s",
+	     .help = "time in which the share of a backend that returns grows from a tenth; 0: "
+	     	"none"),
+
 	BACKEND("endpoint", conf_backend_endpoint, true, endpoint,
 		.what = ENDPOINTS ", tcp://HOST:PORT, http://HOST:PORT, h2c://HOST:PORT, http+unix:///PATH or h2c+unix:///PATH",
 		.help = "address of the backend. shm: this host. rdma: reliable connections. "
@@ -265,6 +280,11 @@ const struct conf_key conf_keys[] = {
 	BACKEND("host", conf_authority, false, host, .what = "NAME, NAME:PORT or [IPV6]:PORT",
 		.help = "Host and :authority for an unmodified server; none: as the client sent "
 			"it"),
+	BACKEND("weight", conf_uint, false, weight, 1, SL_CFG_WEIGHT_MAX, "1",
+		.help = "share of the requests, in proportion to other backends that are as fast "
+			"and as busy"),
+	BACKEND("backup", conf_bool, false, backup, .fallback = "no",
+		.help = "gets requests only while no other backend of the pool can"),
 	BACKEND("bootstrap", conf_endpoint, false, first,
 		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "second endpoint of the same backend that connects faster, such as "

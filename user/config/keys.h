@@ -75,7 +75,7 @@ extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_polici
 	conf_route_policies[], conf_bound_modes[], conf_priorities[], conf_idempotence[],
 	conf_strips[], conf_underscores[], conf_streams[], conf_continuers[], conf_path_policies[],
 	conf_log_formats[], conf_forwarded_ways[], conf_half_closes[], conf_client_certs[],
-	conf_roles[], conf_congestion[], conf_match_beyond[], conf_quota_bys[];
+	conf_roles[], conf_congestion[], conf_match_beyond[], conf_quota_bys[], conf_ejects[];
 enum {
 	CONF_MAX_KEYS = 256,
 	CONF_ALLOWED_LEN = 400,

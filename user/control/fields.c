@@ -104,6 +104,7 @@ static const struct stat_field tls_list[] = {
 static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, requests, "requests begun"),
 	COUNTER(sl_core_stats, retried, "requests sent to another backend after a loss"),
+	COUNTER(sl_core_stats, retries_refused, "lost requests that were not sent again, as the retry budget was spent"),
 	COUNTER(sl_core_stats, batches, "batches sent"),
 	COUNTER(sl_core_stats, batched, "requests in them"),
 	COUNTER(sl_core_stats, access_log_dropped, "lines that the access log lacks, as it was not written fast enough"),
@@ -170,6 +171,15 @@ static const struct stat_field dial_list[] = {
 	COUNTER(sl_dial_stats, promotions_refused, "times that it was worth that, and limits.max_promoted were there"),
 };
 
+static const struct stat_field health_list[] = {
+	COUNTER(sl_backend_health_info, faults, "requests that counted against the backend (pool.eject)"),
+	COUNTER(sl_backend_health_info, ejections, "times that the backend was taken out for its failures"),
+	GAUGE(sl_backend_health_info, ejected, "1 while the backend is taken out"),
+	GAUGE(sl_backend_health_info, trial, "1 while the backend is tried again, with one request at a time"),
+	GAUGE(sl_backend_health_info, drained, "1 while an operator has taken the backend out"),
+	GAUGE(sl_backend_health_info, weight, "weight of the backend, without slow start"),
+};
+
 #define POLICY_TEXT(number, NAME, name) " " #number " " #name
 static const struct stat_field live_list[] = {
 	GAUGE(sl_svc_live, batch_cap, "largest batch that keeps the latency bound"),
@@ -222,7 +232,8 @@ const struct stat_table worker_fields = TABLE(worker_list), tcp_fields = TABLE(t
 			core_fields = TABLE(core_list), port_fields = TABLE(port_list),
 			backend_fields = TABLE(backend_list), dial_fields = TABLE(dial_list),
 			live_fields = TABLE(live_list), subset_fields = TABLE(subset_list),
-			agent_fields = TABLE(agent_list), server_fields = TABLE(server_list);
+			agent_fields = TABLE(agent_list), server_fields = TABLE(server_list),
+			health_fields = TABLE(health_list);
 
 uint64_t field_value(const struct stat_field *f, const void *obj)
 {

@@ -32,7 +32,7 @@ struct stat_table {
  */
 extern const struct stat_table worker_fields, tcp_fields, udp_fields, sock_fields, h2_fields,
 	tls_fields, core_fields, port_fields, backend_fields, dial_fields, live_fields,
-	subset_fields, agent_fields, server_fields;
+	subset_fields, agent_fields, server_fields, health_fields;
 
 /* Reads the field, of 4 or 8 bytes, from obj. */
 uint64_t field_value(const struct stat_field *f, const void *obj);

@@ -11,6 +11,7 @@
 #include "control/admin_impl.h"
 #include "control/dashboard.h"
 #include "control/acl_api.h"
+#include "control/backend_override.h"
 #include "control/metrics.h"
 
 enum {
@@ -273,14 +274,50 @@ static enum MHD_Result set_arg(void *arg, enum MHD_ValueKind kind, const char *k
 	return MHD_YES;
 }
 
+struct backend_set_args {
+	struct sl_backend_override to;
+	struct sl_err err;
+};
+
+static enum MHD_Result backend_set_arg(void *arg, enum MHD_ValueKind kind, const char *key,
+				       const char *value)
+{
+	struct backend_set_args *s = arg;
+
+	(void)kind;
+	if (strcmp(key, "pool") != 0 &&
+	    sl_backend_override_take(&s->to, key, value ? value : "", &s->err) != 0)
+		return MHD_NO;
+	return MHD_YES;
+}
+
+static enum MHD_Result set_backend(struct admin_request *r, const char *pool, const char *backend)
+{
+	struct backend_set_args s = {.err = SL_ERR(160)};
+
+	if (sl_gateway_override(r->admin->g, pool, backend, &s.to) != 0)
+		return admin_reply_text(
+			r->conn, MHD_HTTP_NOT_FOUND,
+			"found no such backend; allowed: POOL/BACKEND, as `sluice status` lists them");
+	MHD_get_connection_values(r->conn, MHD_GET_ARGUMENT_KIND, backend_set_arg, &s);
+	if (s.err.text[0])
+		return admin_reply_text(r->conn, MHD_HTTP_BAD_REQUEST, s.err.text);
+	(void)sl_gateway_override_set(r->admin->g, pool, backend, &s.to);
+	return reply_json(r->conn, sl_backend_override_json(&s.to));
+}
+
 static enum MHD_Result post_set(struct admin_request *r)
 {
+	const char *backend;
+	char pool[64];
 	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
 	struct set_args s = {.err = SL_ERR(160)};
 	struct sl_svc_ctl *ctl;
 	uint32_t i;
 
 	s.pool = MHD_lookup_connection_value(r->conn, MHD_GET_ARGUMENT_KIND, "pool");
+	if (s.pool && sl_backend_override_split(s.pool, pool, &backend))
+		return set_backend(r, pool, backend);
 	for (i = 0; i < cfg->pool_cnt && s.pool; i++) {
 		if (strcmp(cfg->pools[i].name, s.pool) == 0)
 			break;

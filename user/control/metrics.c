@@ -221,6 +221,13 @@ static void visit_dialled(const struct metric_family *f, struct sl_gateway *g,
 	visit_each_backend(f, in, offsetof(struct sl_backend_info, dialled));
 }
 
+static void visit_health(const struct metric_family *f, struct sl_gateway *g,
+			 const struct sl_gateway_info *in)
+{
+	(void)g;
+	visit_each_backend(f, in, offsetof(struct sl_backend_info, health));
+}
+
 static void visit_live(const struct metric_family *f, struct sl_gateway *g,
 		       const struct sl_gateway_info *in)
 {
@@ -495,6 +502,7 @@ static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, s
 	render_backend_states(b, in);
 	render_table(g, in, b, "backend_", &backend_fields, visit_backends);
 	render_table(g, in, b, "backend_", &dial_fields, visit_dialled);
+	render_table(g, in, b, "backend_", &health_fields, visit_health);
 	render_table(g, in, b, "service_", &live_fields, visit_live);
 	render_table(g, in, b, "service_", &subset_fields, visit_subsets);
 	render_table(g, in, b, "agent_", &agent_fields, visit_agents);

@@ -112,6 +112,8 @@ static json_t *backend_json(const struct sl_backend_info *b)
 	json_object_set_new(o, "info", json_string(b->info));
 	json_object_set_new(o, "on_fallback", json_boolean(b->on_fallback));
 	add_table(o, &dial_fields, &b->dialled);
+	add_table(o, &health_fields, &b->health);
+	json_object_set_new(o, "backup", json_boolean(b->health.backup));
 	add_table(o, &backend_fields, &b->stats);
 	return o;
 }

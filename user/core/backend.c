@@ -2,6 +2,7 @@
 /* Events of the RPC: replies, failures, the end of batches. */
 #include "base/clock.h"
 #include "core/client.h"
+#include "core/outcome.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
@@ -24,6 +25,10 @@ static bool retry_exchange(struct sl_exchange *x, bool begun)
 	if (!may_retry(x, begun, counts) ||
 	    !(x->stream.open_ended ? sl_stream_can_retry(x) : sl_sent_batch_share(x)))
 		return false;
+	if (counts && !sl_retry_take(&x->pool->budget, c->now_ns)) {
+		c->stats.retries_refused++;
+		return false;
+	}
 	x->retries++;
 	x->repeats += counts;
 	if (up)
@@ -53,6 +58,8 @@ static void on_failed(void *app, void *cookie, enum sl_rpc_failure why)
 	bool late = why == SL_RPC_FAIL_TIMEOUT;
 
 	(void)app;
+	if (late && x->own_deadline)
+		sl_backend_outcome(x->backend, SL_FAULT_LOST, 0);
 	/* The channel goes down before its state is reported: update the batcher first. */
 	if (m->served && sl_rpc_channel_state(m->channel) == SL_RPC_DOWN)
 		sl_pool_update_batcher(m->pool);
@@ -179,6 +186,14 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_stage_add(x, SL_STAGE_RPC, trip_ns);
 }
 
+/* A refusal says nothing about the server, and other statuses are the client's. */
+static void note_failure(const struct sl_exchange *x, enum sl_rpc_status status)
+{
+	if (status == SL_RPC_LOST || status == SL_RPC_UNANSWERED || status == SL_RPC_INTERNAL ||
+	    (status == SL_RPC_EXPIRED && x->own_deadline))
+		sl_backend_outcome(x->backend, SL_FAULT_LOST, 0);
+}
+
 static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 {
 	struct sl_exchange *x = cookie;
@@ -187,9 +202,11 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 	if (r->first && x->state == SL_EX_IN_FLIGHT && !x->reply_ns)
 		first_part(x, r);
 	if (r->status == SL_RPC_OK) {
+		sl_backend_replied(x, r);
 		take_reply(x, r);
 		return;
 	}
+	note_failure(x, (enum sl_rpc_status)r->status);
 	x->reply_ns = 0;
 	retry_or_fail(x, r->status == SL_RPC_REFUSED || r->status == SL_RPC_UNANSWERED,
 		      r->status == SL_RPC_UNANSWERED, outcome_of(r->status));
@@ -249,6 +266,8 @@ static void on_state(void *app, void *backend, enum sl_rpc_state state)
 
 	sl_backend_ref_set_state(m, state_of(state));
 	c->serving_changed = true;
+	if (state == SL_RPC_UP && sl_health_returned(&m->health->health))
+		sl_pool_health_changed(m->health->pool);
 	if (m->joined)
 		sl_pool_update_batcher(m->pool);
 }

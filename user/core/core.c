@@ -13,6 +13,7 @@
 #include "core/client.h"
 #include "core/dgram.h"
 #include "core/event.h"
+#include "core/health_table.h"
 #include "core/sent_batch.h"
 #include "core/exchange.h"
 #include "core/reload.h"
@@ -173,6 +174,17 @@ static int first_wcfg(struct sl_core *c)
 	return 0;
 }
 
+static int create_health(struct sl_core *c)
+{
+	if (c->maps.health)
+		return 0;
+	c->own_health = c->maps.health = calloc(1, sizeof(*c->own_health));
+	if (!c->own_health)
+		return -ENOMEM;
+	sl_health_table_init(c->own_health, c->maps.lane + 1);
+	return 0;
+}
+
 static int create_parts(struct sl_core *c)
 {
 	int rc;
@@ -210,7 +222,9 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	sl_core_set_limits(c);
 	set_env(c);
 	sl_core_set_now(c, c->now_ns);
-	rc = create_memory(c);
+	rc = create_health(c);
+	if (!rc)
+		rc = create_memory(c);
 	if (!rc)
 		rc = create_parts(c);
 	if (rc)
@@ -264,6 +278,7 @@ void sl_core_fini(struct sl_core *c)
 	free(c->rule_buf);
 	free(c->unread);
 	free(c->spans);
+	free(c->own_health);
 }
 
 static __attribute__((noinline)) void write_date(struct sl_core *c)
@@ -274,6 +289,7 @@ static __attribute__((noinline)) void write_date(struct sl_core *c)
 void sl_core_set_now(struct sl_core *c, uint64_t now_ns)
 {
 	c->now_ns = now_ns;
+	sl_pools_follow_health(c);
 	if (sl_likely(c->date[0] && now_ns - c->date_ns < SL_NS_PER_SEC))
 		return;
 	c->date_ns = now_ns;
@@ -312,6 +328,7 @@ unsigned sl_core_run(struct sl_core *c)
 	sl_list_for_each (at, &c->pools) {
 		struct sl_pool *g = sl_container_of(at, struct sl_pool, node);
 
+		sl_pool_follow_health(g);
 		n += sl_batcher_pump(g->batcher, c->now_ns);
 		if (sl_unlikely(!sl_list_empty(&g->streams)))
 			n += sl_streams_start_waiting(g);

@@ -9,6 +9,7 @@
  *   transport.c       TCP events
  *   dgram.c           requests in single datagrams
  *   backend.c         events of backends
+ *   outcome.c         replies as signs of a backend's health
  *   reply.c           replies, pulled by fronts
  *   request.c         requests, pushed by fronts: routing and admission
  *   evict.c           ends exchanges and connections in a shortage
@@ -26,6 +27,8 @@
  *   client_timeout.c  time-outs of a client
  *   conn_addr.c       addresses of a connection
  *   pool.c            life cycle of pools
+ *   serving.c         backends of a pool that get requests, and their weights
+ *   health_table.c    health of backends, shared by workers
  *   health.c          health answers of fronts
  *   router.c          selection of routes
  *   body_match.c      selection of pools by the body
@@ -61,6 +64,7 @@
 #include "udp/udp.h"
 
 struct sl_router;
+struct sl_health_table;
 struct sl_exchange;
 struct sl_worker_cfg;
 struct sl_dgram;
@@ -68,10 +72,12 @@ struct sl_ring;
 
 /* One worker's entries in the mmapped maps; a pool has one slot of each. */
 struct sl_core_maps {
-	uint32_t service_cnt;         /* at least cfg->pool_cnt */
-	struct sl_svc_hist *hist;     /* [slots][SL_STAGE_CNT] */
-	struct sl_svc_live *live;     /* [slots] */
-	const struct sl_svc_ctl *ctl; /* [slots] */
+	uint32_t service_cnt;           /* at least cfg->pool_cnt */
+	struct sl_svc_hist *hist;       /* [slots][SL_STAGE_CNT] */
+	struct sl_svc_live *live;       /* [slots] */
+	const struct sl_svc_ctl *ctl;   /* [slots] */
+	struct sl_health_table *health; /* of all workers; NULL: the core makes its own */
+	uint32_t lane;                  /* this worker's in it */
 };
 
 /*
@@ -116,7 +122,8 @@ struct sl_core {
 	struct sl_dgram *dgram;
 	const struct sl_udp_peer *datagram_from; /* of the datagram being read */
 	struct sl_core_maps maps;
-	struct sl_svc_hist *unread; /* [SL_STAGE_CNT]; written by pools without a slot */
+	struct sl_health_table *own_health; /* maps.health, to be freed; NULL: the gateway's */
+	struct sl_svc_hist *unread;         /* [SL_STAGE_CNT]; written by pools without a slot */
 	struct sl_core_stats stats;
 	uint32_t hand;                /* index in clients of the last eviction (evict.c) */
 	struct sl_list min_rate_list; /* min_rate.c */

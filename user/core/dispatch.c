@@ -57,6 +57,8 @@ static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_backen
 	x->rpc_id = id;
 	x->batch = batch;
 	x->send_ns = c->now_ns;
+	if (!x->retries)
+		sl_retry_earn(&x->pool->budget, c->now_ns);
 	sl_stage_add(x, SL_STAGE_QUEUE, c->now_ns - x->item.queued_ns);
 	if (x->stream.open_ended) { /* the body is kept separately */
 		x->head = x->request;

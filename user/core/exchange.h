@@ -125,6 +125,7 @@ struct sl_exchange {
 	uint16_t status, backend_status;
 	uint16_t grpc_status; /* of the reply */
 	bool idempotent;
+	bool own_deadline;     /* the route's, not the client's */
 	bool open;             /* more of the request is to come */
 	bool end_sent;         /* stream */
 	bool trusted;          /* counted in core->trusted */

@@ -11,9 +11,13 @@ enum { LEAVE_LOOK_MS = 1 };
 struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot)
 {
 	struct sl_pool *g = calloc(1, sizeof(*g));
+	uint64_t seed;
 
 	if (!g)
 		return NULL;
+	if (sl_rand_bytes(&seed, sizeof(seed)))
+		seed = (uintptr_t)g;
+	sl_prng_seed(&g->prng, seed);
 	g->core = c;
 	atomic_store(&g->slot, slot);
 	g->hist = &c->maps.hist[slot * SL_STAGE_CNT];
@@ -41,8 +45,10 @@ static uint32_t unused_number(const struct sl_pool *g)
 	return UINT32_MAX;
 }
 
-struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *name)
+struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *pool,
+					  const struct sl_cfg_backend *b)
 {
+	const char *name = b->name;
 	size_t len = strlen(name) + 1;
 	uint32_t number = unused_number(g);
 	struct sl_backend_ref *m = number < UINT16_MAX ? calloc(1, sizeof(*m) + len) : NULL;
@@ -54,8 +60,10 @@ struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *name)
 	m->number = (uint16_t)number;
 	sl_list_init(&m->stalled);
 	sl_list_init(&m->stalled_node);
-	m->channel = sl_rpc_channel_new(name, m);
+	m->health = sl_backend_health_get(g->core->maps.health, pool, name, b->endpoint);
+	m->channel = m->health ? sl_rpc_channel_new(name, m) : NULL;
 	if (!m->channel) {
+		sl_backend_health_put(m->health);
 		free(m);
 		return NULL;
 	}
@@ -66,15 +74,16 @@ struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *name)
 void sl_backend_ref_free(struct sl_backend_ref *m)
 {
 	sl_list_del(&m->made);
+	sl_backend_health_put(m->health);
 	free(m);
 }
 
 void sl_pool_free(struct sl_pool *g)
 {
-	struct sl_list *l;
+	struct sl_backend_ref *m;
 
-	while ((l = sl_list_pop_head(&g->backends)))
-		free(sl_container_of(l, struct sl_backend_ref, made));
+	while ((m = sl_list_first(&g->backends, struct sl_backend_ref, made)))
+		sl_backend_ref_free(m);
 	if (g->batcher)
 		sl_batcher_destroy(g->batcher);
 	sl_list_del(&g->made);
@@ -105,38 +114,6 @@ void sl_pools_reap(struct sl_core *c)
 			if (is_gone(&one->gone))
 				sl_backend_ref_free(one);
 		}
-	}
-}
-
-static bool is_up(const struct sl_backend_ref *m, bool held)
-{
-	return m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
-	       (held || !sl_rpc_channel_port_down(m->channel));
-}
-
-static void set_served(struct sl_pool *g, struct sl_backend_ref *m, bool served)
-{
-	if (!m || m->served == served)
-		return;
-	m->served = served;
-	sl_batcher_backend(g->batcher, m->number, served, g->core->now_ns);
-}
-
-/* Adds before it removes: the batcher drops requests while it has no backend. */
-void sl_pool_update_batcher(struct sl_pool *g)
-{
-	bool held = true;
-
-	g->may_begin = true;
-	for (uint32_t i = 0; i < g->room; i++)
-		held = held && !is_up(g->by_number[i], false);
-	for (uint32_t i = 0; i < g->room; i++) {
-		if (is_up(g->by_number[i], held))
-			set_served(g, g->by_number[i], true);
-	}
-	for (uint32_t i = 0; i < g->room; i++) {
-		if (!is_up(g->by_number[i], held))
-			set_served(g, g->by_number[i], false);
 	}
 }
 

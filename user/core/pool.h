@@ -21,8 +21,11 @@
 #define SL_CORE_POOL_H
 
 #include <stdatomic.h>
+#include "base/rand.h"
 #include "front/codes.h"
 #include "core/core.h"
+#include "core/health_table.h"
+#include "core/retry_budget.h"
 
 /* OFFERED: a transport is on its way to the worker. UNREADY: up, but takes no new requests. */
 enum sl_backend_state { SL_BACKEND_DOWN, SL_BACKEND_OFFERED, SL_BACKEND_UP, SL_BACKEND_UNREADY };
@@ -32,21 +35,29 @@ struct sl_backend_ref {
 	struct sl_list made;      /* control */
 	struct sl_dialer *dialer; /* control; opaque here */
 	struct sl_pool *pool;
-	struct sl_rpc_channel *channel; /* NULL: it has left */
-	struct sl_list stalled;         /* streams without room in the RPC, by item.link */
-	struct sl_list stalled_node;    /* in core->stalled */
-	uint32_t refs;                  /* exchanges sent here last */
-	uint32_t streams;               /* of this worker */
-	uint16_t number;                /* unique in its pool */
+	struct sl_rpc_channel *channel;   /* NULL: it has left */
+	struct sl_list stalled;           /* streams without room in the RPC, by item.link */
+	struct sl_list stalled_node;      /* in core->stalled */
+	uint32_t refs;                    /* exchanges sent here last */
+	uint32_t streams;                 /* of this worker */
+	struct sl_backend_health *health; /* referenced */
+	uint64_t start_ns;                /* begin of the slow start; 0: none */
+	uint32_t weight;                  /* configured */
+	uint32_t share;                   /* weight in force, in 1/SL_WEIGHT_UNIT */
+	uint16_t number;                  /* unique in its pool */
 	bool leaving;
 	bool known;        /* channel has joined the RPC */
 	bool joined;       /* in the configuration in force */
 	bool served;       /* by the batcher */
+	bool was_served;   /* before */
+	bool backup;       /* configured */
+	bool trial;        /* gets one request at a time */
 	_Atomic int state; /* enum sl_backend_state; dialer: DOWN to OFFERED, worker: all others */
 	/* worker: switches to another transport that succeeded, or failed */
 	_Atomic uint32_t switched_cnt, stayed_cnt;
-	_Atomic bool released; /* control: no dialer connects it */
-	_Atomic bool gone;     /* worker: control may free it */
+	_Atomic uint64_t ejections, faults; /* worker: outcome.c */
+	_Atomic bool released;              /* control: no dialer connects it */
+	_Atomic bool gone;                  /* worker: control may free it */
 	struct sl_backend_codes codes;
 	char name[];
 };
@@ -70,6 +81,12 @@ struct sl_pool {
 	struct sl_list streams;       /* queued, by item.link, oldest first */
 	uint32_t stream_cnt;
 	bool may_begin; /* backends have changed: check `streams` */
+	struct sl_retry_budget budget;
+	struct sl_pool_health *health; /* of its backends; NULL: none */
+	uint32_t epoch;                /* followed */
+	uint64_t serving_due_ns;       /* sl_pool_update_batcher() is due */
+	bool weighted;                 /* shares of backends differ, or one is on trial */
+	struct sl_prng prng;
 	uint32_t refs;
 	_Atomic bool gone;
 	struct sl_codes codes; /* of the replies to clients */
@@ -164,7 +181,8 @@ struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot);
  * Creates a backend with an unused number and a channel outside the RPC. NULL: no memory. Control
  * thread.
  */
-struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *name);
+struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *pool,
+					  const struct sl_cfg_backend *b);
 /* Frees a backend. Control thread. */
 void sl_backend_ref_free(struct sl_backend_ref *m);
 /* Frees a pool with all backends. The worker has never seen it, set `gone`, or ended. */
@@ -177,10 +195,20 @@ extern const struct sl_batch_ops sl_dispatch_batch_ops;
 extern const struct sl_rpc_ops sl_backend_ops;
 
 /*
- * Tells the batcher which backends are up. Backends whose port is down count only if there is no
- * other. Worker.
+ * Tells the batcher which backends serve, and their weights (serving.c). Backends whose port is down
+ * serve only if there is no other; so do backups. Worker.
  */
 void sl_pool_update_batcher(struct sl_pool *g);
+/* Updates the batcher if health has changed, or a slow start or back-off ends. Worker. */
+static inline void sl_pool_follow_health(struct sl_pool *g)
+{
+	if (sl_unlikely(g->core->now_ns >= g->serving_due_ns) ||
+	    (g->health && sl_unlikely(atomic_load_explicit(&g->health->epoch,
+							   memory_order_acquire) != g->epoch)))
+		sl_pool_update_batcher(g);
+}
+/* The same for all pools, before a burst. */
+void sl_pools_follow_health(struct sl_core *c);
 /* Hands a transport to the backend's channel, unless the backend is leaving. Worker. */
 void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t);
 /* Ends the connection `number`, which the peer no longer has. Worker. */

@@ -82,7 +82,7 @@ static bool fill_pool(struct sl_core *c, struct sl_worker_cfg *t, uint32_t p,
 	for (uint32_t i = 0; i < pool->backend_cnt; i++) {
 		tp->backends[i] = find_backend(before, was, &pool->backends[i], i);
 		if (!tp->backends[i])
-			tp->backends[i] = sl_backend_ref_new(g, pool->backends[i].name);
+			tp->backends[i] = sl_backend_ref_new(g, pool->name, &pool->backends[i]);
 		if (!tp->backends[i])
 			return false;
 	}
@@ -239,6 +239,7 @@ void sl_worker_cfg_prepare(struct sl_worker_cfg *t, struct sl_core *c)
 
 static void change_backends(struct sl_pool *g, const struct sl_worker_cfg_pool *tp, uint32_t cnt)
 {
+	g->health = NULL;
 	for (uint32_t i = 0; i < g->room; i++) {
 		if (g->by_number[i])
 			g->by_number[i]->leaving = true;
@@ -247,6 +248,9 @@ static void change_backends(struct sl_pool *g, const struct sl_worker_cfg_pool *
 		struct sl_backend_ref *m = tp->backends[i];
 
 		m->leaving = false;
+		m->weight = g->cfg->backends[i].weight;
+		m->backup = g->cfg->backends[i].backup;
+		g->health = m->health->pool;
 		if (m->joined)
 			continue;
 		m->joined = true;

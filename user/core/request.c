@@ -139,6 +139,7 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 	if (rq->content_length != SL_LEN_UNKNOWN && rq->content_length > x->body_max)
 		return SL_OUTCOME_TOO_LARGE;
 	x->deadline_ns = deadline_of(c, x->route, rq);
+	x->own_deadline = x->deadline_ns == c->now_ns + x->route->deadline_ns;
 	if (!sl_meta_encode(x, rq))
 		return SL_OUTCOME_NO_MEMORY;
 	x->item.client = fair_key(pool, (uint32_t)x->quota->hash, rq);

@@ -17,7 +17,7 @@ struct sl_core_stats {
 	uint64_t front_errors[SL_FRONT_ERR_CNT];
 	uint64_t protocols[SL_PROTO_CNT];
 	uint64_t address_limits[SL_QUOTA_LIMIT_CNT];
-	uint64_t retried;
+	uint64_t retried, retries_refused;
 	uint64_t batches, batched; /* requests in batches */
 	uint64_t clients_timed_out;
 	uint64_t ended_for_others[SL_RANK_CNT]; /* exchanges ended in a shortage */

@@ -37,42 +37,54 @@ enum {
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
-/* Backends whose port is down, or that have refused the stream, come last. */
+/* Backends on trial, those whose port is down, or that have refused the stream, come last. */
 static unsigned backend_rank(const struct sl_exchange *x, const struct sl_backend_ref *m)
 {
 	unsigned port_down = sl_rpc_channel_port_down(m->channel),
-		 refused = sl_batch_excludes(&x->item, m->number);
+		 refused = sl_batch_excludes(&x->item, m->number), tried = m->trial && m->streams;
 
-	return 2 * port_down + refused;
+	return 4 * tried + 2 * port_down + refused;
 }
 
-static bool is_better(const struct sl_exchange *x, const struct sl_backend_ref *m,
-		      const struct sl_backend_ref *than)
+/* Draws in proportion to weight / (streams + 1), as policy_direct.c does. */
+static bool wins_draw(struct sl_pool *g, const struct sl_backend_ref *m, uint64_t *sum)
 {
-	unsigned own = backend_rank(x, m), other = backend_rank(x, than);
+	uint64_t part = ((uint64_t)m->share << 16) / (m->streams + 1);
 
-	return own != other ? own < other : m->streams < than->streams;
+	*sum += part;
+	return sl_prng_below(&g->prng, *sum) < part;
 }
 
 /*
- * Returns the backend with the fewest streams among some; NULL: none is up. Each search begins
- * behind the last one.
+ * Returns the backend with the fewest streams among some, or a random one if the pool has weights;
+ * NULL: none is up. Each search begins behind the last one.
  */
 static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
 	struct sl_backend_ref *best = NULL;
-	unsigned seen = 0;
+	unsigned seen = 0, best_rank = UINT32_MAX;
+	uint64_t sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < g->room && seen < COMPARED_MAX; i++) {
 		struct sl_backend_ref *m = g->by_number[(i + g->next_stream_backend) % g->room];
+		unsigned rank;
 
-		if (!m || !m->joined || !m->channel ||
+		if (!m || !m->served || !m->channel ||
 		    sl_rpc_channel_state(m->channel) != SL_RPC_UP)
 			continue;
-		seen += !backend_rank(x, m);
-		if (!best || is_better(x, m, best))
+		rank = backend_rank(x, m);
+		seen += !rank;
+		if (rank > best_rank)
+			continue;
+		if (rank < best_rank) {
+			sum = 0;
+			best = NULL;
+		}
+		best_rank = rank;
+		/* The first one wins its draw. */
+		if (g->weighted ? wins_draw(g, m, &sum) : !best || m->streams < best->streams)
 			best = m;
 	}
 	/* All compared: begin one further. */

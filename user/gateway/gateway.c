@@ -184,6 +184,7 @@ static int build_workers(struct sl_gateway *g, struct sl_err *err)
 	g->tls_threads = sl_tls_threads_new(g->cfg, g->workers, g->worker_cnt);
 	if (!g->tls_threads)
 		return fail_errno(err, -ENOMEM, "handshakes");
+	sl_health_table_init(&g->health, g->worker_cnt);
 	for (unsigned i = 0; i < g->worker_cnt; i++) {
 		struct sl_worker *w = &g->workers[i];
 		struct sl_tls_config tls = {0};
@@ -192,6 +193,8 @@ static int build_workers(struct sl_gateway *g, struct sl_err *err)
 			.hist = sl_xdp_hist(&g->xdp[0], i, 0, 0),
 			.live = sl_xdp_live(&g->xdp[0], i, 0),
 			.ctl = g->xdp[0].ctl,
+			.health = &g->health,
+			.lane = i,
 		};
 
 		if (g->hub)
@@ -335,8 +338,12 @@ static bool is_served(const struct sl_gateway *g, uint32_t pool)
 	for (unsigned w = 0; w < g->worker_cnt && !up; w++) {
 		const struct sl_worker_cfg *t = g->generation->wcfgs[w];
 
-		for (uint32_t b = 0; b < t->cfg->pools[pool].backend_cnt && !up; b++)
-			up = sl_backend_ref_state(t->pools[pool].backends[b]) == SL_BACKEND_UP;
+		for (uint32_t b = 0; b < t->cfg->pools[pool].backend_cnt && !up; b++) {
+			const struct sl_backend_ref *m = t->pools[pool].backends[b];
+
+			up = sl_backend_ref_state(m) == SL_BACKEND_UP &&
+			     !atomic_load(&m->health->health.drained);
+		}
 	}
 	return up;
 }

@@ -87,12 +87,19 @@ struct sl_dial_stats {
 	uint64_t promotions_refused; /* busy links at the limit */
 };
 
+struct sl_backend_health_info {
+	uint64_t ejections, faults; /* of this worker */
+	uint32_t ejected, trial, drained, backup;
+	uint32_t weight;
+};
+
 struct sl_backend_info {
 	const char *pool, *name;
 	char info[192]; /* transport, or last error */
 	uint8_t state;  /* enum sl_rpc_state */
 	bool on_fallback;
 	struct sl_dial_stats dialled;
+	struct sl_backend_health_info health;
 	struct sl_rpc_stats stats;
 	const struct sl_backend_codes *codes;
 };
@@ -155,6 +162,17 @@ const struct sl_route_codes *sl_gateway_route_codes(const struct sl_gateway *g, 
 const struct sl_codes *sl_gateway_pool_codes(const struct sl_gateway *g, uint32_t worker,
 					     uint32_t pool);
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot);
+
+/* What an operator has set of a backend. It lasts until the gateway ends or the endpoint changes. */
+struct sl_backend_override {
+	bool drain;
+	uint32_t weight; /* 0: as configured */
+};
+/* Read and replace the overrides of a backend. Return 0, or -ENOENT. */
+int sl_gateway_override(const struct sl_gateway *g, const char *pool, const char *backend,
+			struct sl_backend_override *out);
+int sl_gateway_override_set(struct sl_gateway *g, const char *pool, const char *backend,
+			    const struct sl_backend_override *o);
 
 /*
  * Returns a worker's ring of finished exchanges (core/event.h), for one reader. NULL: no such

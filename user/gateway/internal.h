@@ -2,6 +2,7 @@
 #ifndef SL_GATEWAY_INTERNAL_H
 #define SL_GATEWAY_INTERNAL_H
 
+#include "core/health_table.h"
 #include "gateway/dial.h"
 #include "gateway/ports.h"
 #include "gateway/tls_threads.h"
@@ -42,8 +43,9 @@ struct sl_gateway {
 	struct sl_tls_threads *tls_threads;
 	struct sl_handover_hub *hub; /* NULL with one worker */
 	struct sl_conn_mgr *conn_mgr;
-	struct sl_ports ports;             /* reserved in the kernel */
-	struct sl_host_addrs host;         /* addresses behind "*", and MACs */
+	struct sl_ports ports; /* reserved in the kernel */
+	struct sl_health_table health;
+	struct sl_host_addrs host; /* addresses behind "*", and MACs */
 	struct sl_host_routes routes;
 	struct sl_net_listener *listening; /* in force: packets are redirected */
 	uint32_t listening_cnt;
@@ -89,6 +91,9 @@ void sl_listeners_open(struct sl_gateway *g);
 int sl_routes_open(struct sl_gateway *g, struct sl_err *err);
 /* Gives changed routes and neighbours of the host to the workers. */
 void sl_routes_follow_host(struct sl_gateway *g, uint64_t now_ns);
+
+/* health.c: fills in the health of a worker's backend. */
+void sl_snapshot_health(const struct sl_backend_ref *m, struct sl_backend_info *bi);
 
 /* acl.c: applies VLANs and prefixes. Returns 0 or -errno. */
 int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg);

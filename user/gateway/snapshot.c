@@ -73,6 +73,7 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 	if (m->dialer) /* NULL before the start */
 		sl_dialer_info(m->dialer, w->index, bi);
 	sl_rpc_channel_stats(m->channel, &bi->stats);
+	sl_snapshot_health(m, bi);
 }
 
 static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_worker_info *wi)

@@ -432,6 +432,20 @@ TEST_EACH(a_request_that_was_not_answered_is_repeated_twice_at_the_most, 2)
 	ck_assert_uint_eq(bed.core.stats.retried, SL_MAX_RETRIES);
 }
 
+/* Requests that met only backends that are down are not limited. */
+TEST_EACH(a_request_is_not_repeated_beyond_the_budget, 2)
+{
+	begin(false, 1000);
+	while (sl_retry_take(&bed.core.wcfg->pools[0].pool->budget, bed.now_ns))
+		;
+	ask_by(_i);
+	first_id();
+	pass_on(first, SL_RPC_UNANSWERED);
+	ck_assert(heard(0, "HTTP/1.1 502 "));
+	ck_assert_uint_eq(bed.core.stats.retried, 0);
+	ck_assert_uint_eq(bed.core.stats.retries_refused, 1);
+}
+
 TEST(unanswered_non_idempotent_request_is_not_repeated)
 {
 	begin(false, 1000);

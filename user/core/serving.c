@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which backends of a pool get requests:
+ *
+ *   connected, port up, not drained -> not ejected, unless too few are left -> no backup, unless
+ *   no other is left
+ *
+ * and their shares: weight, slow start, trial after an ejection.
+ */
+#include "core/pool.h"
+
+#include "base/clock.h"
+#include "base/min.h"
+
+#define RAMP_NS (100 * SL_NS_PER_MS) /* between updates of a slow start */
+
+struct census {
+	bool held;                 /* no port is up: those that are down serve */
+	bool panic;                /* ejected backends serve as well */
+	bool backups;              /* serve */
+	uint32_t up, ejected;      /* all */
+	uint32_t primary, healthy; /* no backups: up; not ejected */
+};
+
+static bool is_up(const struct sl_backend_ref *m, bool held)
+{
+	return m && m->joined && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
+	       !atomic_load_explicit(&m->health->health.drained, memory_order_relaxed) &&
+	       (held || !sl_rpc_channel_port_down(m->channel));
+}
+
+static bool is_ejected(const struct sl_backend_ref *m)
+{
+	return sl_health_state(&m->health->health) == SL_HEALTH_EJECTED;
+}
+
+static bool serves(const struct sl_backend_ref *m, const struct census *c)
+{
+	return is_up(m, c->held) && (c->panic || !is_ejected(m)) && (c->backups || !m->backup);
+}
+
+static struct census count_backends(const struct sl_pool *g)
+{
+	struct census c = {.held = true};
+
+	for (uint32_t i = 0; i < g->room; i++)
+		c.held = c.held && !is_up(g->by_number[i], false);
+	for (uint32_t i = 0; i < g->room; i++) {
+		const struct sl_backend_ref *m = g->by_number[i];
+		bool healthy;
+
+		if (!is_up(m, c.held))
+			continue;
+		healthy = !is_ejected(m);
+		c.up++;
+		c.ejected += !healthy;
+		c.primary += !m->backup;
+		c.healthy += !m->backup && healthy;
+	}
+	c.panic = sl_outlier_panic(c.up, c.ejected);
+	c.backups = c.panic ? !c.primary : !c.healthy;
+	return c;
+}
+
+static void set_served(struct sl_pool *g, struct sl_backend_ref *m, bool served)
+{
+	if (!m || m->served == served)
+		return;
+	if (served && m->was_served)
+		m->start_ns = g->core->now_ns;
+	m->was_served |= m->served;
+	m->served = served;
+	if (!served && is_ejected(m))
+		sl_batcher_forget(g->batcher, m->number);
+	sl_batcher_backend(g->batcher, m->number, served, g->core->now_ns);
+}
+
+/* Returns the share of a backend's weight, and when it changes. */
+static uint32_t ramp_of(struct sl_pool *g, const struct sl_backend_ref *m)
+{
+	uint64_t now_ns = g->core->now_ns, slow_ns = g->cfg->slow_start_ns;
+	uint64_t up_ns = atomic_load_explicit(&m->health->health.up_ns, memory_order_relaxed);
+	uint64_t start_ns = up_ns > m->start_ns ? up_ns : m->start_ns;
+	uint32_t ramp = sl_slow_start(start_ns, slow_ns, now_ns);
+
+	if (sl_health_state(&m->health->health) == SL_HEALTH_TRIAL)
+		return SL_WEIGHT_FLOOR;
+	if (ramp < SL_WEIGHT_UNIT)
+		g->serving_due_ns = sl_min_ns(g->serving_due_ns, now_ns + RAMP_NS);
+	return ramp;
+}
+
+static void weigh_backend(struct sl_pool *g, struct sl_backend_ref *m, const struct census *c)
+{
+	const struct sl_health *h = &m->health->health;
+	uint32_t forced = atomic_load_explicit(&h->weight, memory_order_relaxed);
+	uint32_t weight = forced ? forced : m->weight ? m->weight : 1;
+
+	m->share = weight * ramp_of(g, m);
+	m->trial = sl_health_state(h) == SL_HEALTH_TRIAL && c->up - c->ejected > 1;
+	sl_batcher_weigh(g->batcher, m->number, m->share, m->trial);
+}
+
+static void weigh_all(struct sl_pool *g, const struct census *c)
+{
+	uint32_t most = 0, least = UINT32_MAX;
+	bool trial = false;
+
+	for (uint32_t i = 0; i < g->room; i++) {
+		struct sl_backend_ref *m = g->by_number[i];
+
+		if (!m || !m->served)
+			continue;
+		weigh_backend(g, m, c);
+		most = m->share > most ? m->share : most;
+		least = m->share < least ? m->share : least;
+		trial |= m->trial;
+	}
+	g->weighted = trial || least < most;
+	sl_batcher_weighted(g->batcher, g->weighted ? most : 0);
+}
+
+/* Begins trials that are due. Sets when the next one is. */
+static void follow_ejections(struct sl_pool *g)
+{
+	for (uint32_t i = 0; i < g->room; i++) {
+		struct sl_backend_ref *m = g->by_number[i];
+
+		if (m && m->joined &&
+		    sl_health_follow(&m->health->health, g->core->now_ns) == SL_HEALTH_EJECTED)
+			g->serving_due_ns = sl_min_ns(g->serving_due_ns,
+						      atomic_load(&m->health->health.until_ns));
+	}
+}
+
+/* Adds before it removes: the batcher drops requests while it has no backend. */
+void sl_pool_update_batcher(struct sl_pool *g)
+{
+	struct census c;
+
+	g->may_begin = true;
+	g->serving_due_ns = UINT64_MAX;
+	if (g->health)
+		g->epoch = atomic_load_explicit(&g->health->epoch, memory_order_acquire);
+	follow_ejections(g);
+	c = count_backends(g);
+	for (uint32_t i = 0; i < g->room; i++) {
+		if (g->by_number[i] && serves(g->by_number[i], &c))
+			set_served(g, g->by_number[i], true);
+	}
+	for (uint32_t i = 0; i < g->room; i++) {
+		if (g->by_number[i] && !serves(g->by_number[i], &c))
+			set_served(g, g->by_number[i], false);
+	}
+	weigh_all(g, &c);
+}
+
+void sl_pools_follow_health(struct sl_core *c)
+{
+	struct sl_list *at;
+
+	sl_list_for_each (at, &c->pools)
+		sl_pool_follow_health(sl_container_of(at, struct sl_pool, node));
+}
