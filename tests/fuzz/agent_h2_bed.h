@@ -314,14 +314,8 @@ static void bed_open(void)
 	bed.fd = fds[1];
 	bed.c = calloc(1, offsetof(struct agent_conn, origin) + bed.server->proto->conn_size);
 	must(bed.c != NULL, "no memory");
-	bed.c->origin.server = &bed.server->origin;
-	bed.c->fd = fds[0];
-	bed.c->timer.kind = AGENT_TIMER_CONN;
+	agent_conn_init(bed.c, bed.server, fds[0]);
 	bed.c->origin.state = ORIGIN_UP;
-	sl_list_init(&bed.c->ready);
-	sl_list_init(&bed.c->dirty);
-	sl_list_add_tail(&bed.server->conns, &bed.c->link);
-	bed.server->conn_cnt++;
 	must(bed.server->proto->up(&bed.c->origin), "no memory");
 	agent_conn_room(bed.c);
 }

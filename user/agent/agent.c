@@ -159,6 +159,7 @@ struct agent *sl_agent_open(struct sl_err *err)
 	sl_list_init(&a->watches);
 	sl_list_init(&a->dead);
 	sl_list_init(&a->dirty);
+	sl_list_init(&a->unfinished);
 	a->fd_max = most_fds();
 	if (a->fd_max < AGENT_CONNS_MAX)
 		sl_log_warn(
@@ -354,6 +355,7 @@ static void run_turn(struct agent *a)
 		while (n > 0 && ++polls < POLLS_MAX);
 		more |= n > 0;
 	}
+	more |= agent_conns_read(a);
 	more |= send_calls(a);
 	sleep_and_take(a, more);
 	(void)sl_wheel_advance(&a->wheel, a->now_ns, on_timer, a, TIMERS_MAX);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets to servers: connect, events, close. */
+/*
+ * Sockets to servers: connect, events, close. Sockets are watched edge-triggered and never changed,
+ * so that stopping and resuming a server takes no system call. An event that a protocol does not
+ * want is dropped: a protocol sends before it waits, and input is read when it is wanted again.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,7 +20,7 @@
 #define CONNECT_NS (3 * SL_NS_PER_SEC)
 #define IDLE_NS    (50 * SL_NS_PER_SEC)
 
-enum { READS_MAX = 16 };
+enum { READ_MAX = 240 << 10 }; /* bytes of a connection in one turn */
 
 static struct agent_conn *conn_of(struct origin_conn *c)
 {
@@ -26,18 +30,6 @@ static struct agent_conn *conn_of(struct origin_conn *c)
 static struct agent *agent_of(const struct agent_conn *c)
 {
 	return agent_conn_server(c)->a;
-}
-
-static void wait_for(struct agent_conn *c, uint32_t events)
-{
-	struct epoll_event ev = {.events = events, .data.ptr = &c->watch};
-	int op = !events ? EPOLL_CTL_DEL : c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-
-	if (events == c->events || c->origin.state == ORIGIN_DEAD)
-		return;
-	/* Without events epoll would still report errors of the socket, again and again. */
-	(void)epoll_ctl(agent_of(c)->epoll_fd, op, c->fd, &ev);
-	c->events = events;
 }
 
 void agent_conn_room(struct agent_conn *c)
@@ -60,6 +52,7 @@ void agent_conn_close(struct agent_conn *c, const char *why)
 	c->origin.state = ORIGIN_DEAD;
 	sl_list_del(&c->ready);
 	sl_list_del(&c->dirty);
+	sl_list_del(&c->unfinished);
 	sl_list_del(&c->link);
 	agent_timer_cancel(s->a, &c->timer);
 	s->proto->closing(&c->origin, why);
@@ -82,28 +75,60 @@ void agent_conns_write(struct agent *a)
 		write_conn(c);
 }
 
-void agent_conn_read(struct agent_conn *c)
+/*
+ * Returns true if the socket may have more, of which the protocol takes some. A short read took all
+ * that caused the last event, except the end of the input.
+ */
+static bool read_once(struct agent_conn *c, size_t *total)
 {
 	const struct origin_proto *proto = agent_conn_server(c)->proto;
-	struct origin_space space;
+	struct origin_space space = proto->space(&c->origin);
 	ssize_t n;
 
-	for (unsigned i = 0; i < READS_MAX; i++) {
-		space = proto->space(&c->origin);
-		if (!space.len)
-			break;
-		n = recv(c->fd, space.at, space.len, 0);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			break;
-		if (n <= 0) {
-			proto->eof(&c->origin, n ? strerror(errno) : NULL);
-			break;
-		}
-		if (!proto->input(&c->origin, (size_t)n) || (size_t)n < space.len)
-			break;
+	if (!space.len)
+		return false;
+	n = recv(c->fd, space.at, space.len, 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return errno == EINTR;
+	if (n <= 0) {
+		proto->eof(&c->origin, n ? strerror(errno) : NULL);
+		return false;
 	}
-	if (c->origin.state == ORIGIN_UP)
-		proto->pause(&c->origin);
+	*total += (size_t)n;
+	/* A connection without a call takes the rest in another turn. */
+	if (!proto->input(&c->origin, (size_t)n))
+		*total = READ_MAX;
+	return (size_t)n == space.len || c->ended;
+}
+
+void agent_conn_read(struct agent_conn *c)
+{
+	size_t total = 0;
+	bool more = true;
+
+	while (more && total < READ_MAX)
+		more = read_once(c, &total);
+	if (c->origin.state != ORIGIN_UP)
+		return;
+	agent_conn_server(c)->proto->pause(&c->origin);
+	if (more && c->origin.state == ORIGIN_UP) {
+		sl_list_del(&c->unfinished);
+		sl_list_add_tail(&agent_of(c)->unfinished, &c->unfinished);
+	}
+}
+
+bool agent_conns_read(struct agent *a)
+{
+	struct sl_list now;
+	struct agent_conn *c;
+
+	sl_list_init(&now);
+	sl_list_splice_tail(&now, &a->unfinished);
+	while ((c = sl_list_first(&now, struct agent_conn, unfinished))) {
+		sl_list_del(&c->unfinished);
+		agent_conn_read(c);
+	}
+	return !sl_list_empty(&a->unfinished);
 }
 
 void agent_conn_resume(struct origin_call *call)
@@ -138,7 +163,8 @@ static void io_read(struct origin_conn *c)
 
 static void io_wait(struct origin_conn *c, bool input, bool writable)
 {
-	wait_for(conn_of(c), (input ? EPOLLIN : 0) | (writable ? EPOLLOUT : 0));
+	conn_of(c)->wants_input = input;
+	conn_of(c)->wants_output = writable;
 }
 
 static void io_write_soon(struct origin_conn *o)
@@ -223,23 +249,40 @@ static void on_event(struct agent_watch *w, uint32_t events)
 		c->origin.state = ORIGIN_UP;
 		s->connecting--;
 		agent_timer_cancel(s->a, &c->timer);
-		wait_for(c, EPOLLIN);
+		c->wants_input = true;
 		if (!s->proto->up(&c->origin)) {
 			agent_conn_close(c, "out of memory");
 			return;
 		}
 		agent_server_up(s);
 		agent_conn_room(c);
-		return;
 	}
-	if (events & EPOLLOUT)
+	if ((events & EPOLLOUT) && c->wants_output)
 		write_conn(c);
-	if (c->origin.state == ORIGIN_UP && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
-		if (c->events & EPOLLIN)
-			agent_conn_read(c);
-		else
-			wait_for(c, 0); /* the end is seen at the next read */
-	}
+	c->ended |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+	if (c->origin.state == ORIGIN_UP && c->wants_input && (events & EPOLLIN || c->ended))
+		agent_conn_read(c);
+}
+
+static bool watch_socket(struct agent_conn *c)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+				 .data.ptr = &c->watch};
+
+	return epoll_ctl(agent_of(c)->epoll_fd, EPOLL_CTL_ADD, c->fd, &ev) == 0;
+}
+
+void agent_conn_init(struct agent_conn *c, struct agent_server *s, int fd)
+{
+	c->watch.fn = on_event;
+	c->origin.server = &s->origin;
+	c->fd = fd;
+	c->timer.kind = AGENT_TIMER_CONN;
+	sl_list_init(&c->ready);
+	sl_list_init(&c->dirty);
+	sl_list_init(&c->unfinished);
+	sl_list_add_tail(&s->conns, &c->link);
+	s->conn_cnt++;
 }
 
 /* The kernel gives the lowest free descriptor, so its number tells how many are in use. */
@@ -290,16 +333,12 @@ bool agent_conn_open(struct agent_server *s)
 			agent_server_down(s, strerror(rc));
 		return false;
 	}
-	c->watch.fn = on_event;
-	c->origin.server = &s->origin;
-	c->fd = fd;
-	c->timer.kind = AGENT_TIMER_CONN;
-	sl_list_init(&c->ready);
-	sl_list_init(&c->dirty);
-	sl_list_add_tail(&s->conns, &c->link);
-	s->conn_cnt++;
+	agent_conn_init(c, s, fd);
 	s->connecting++;
 	agent_timer_set(s->a, &c->timer, s->a->now_ns + CONNECT_NS);
-	wait_for(c, EPOLLOUT);
-	return true;
+	if (watch_socket(c))
+		return true;
+	agent_server_short(s, strerror(errno));
+	agent_conn_close(c, "cannot be watched");
+	return false;
 }

@@ -60,9 +60,10 @@ struct agent {
 	struct origin origin;
 	struct sl_list servers, watches;
 	struct sl_list dead;
-	struct sl_list dirty; /* have output for the end of the turn */
-	bool pump;            /* a call waits or a place is free */
-	struct sl_prng prng;  /* trace ids (not secret), jitter */
+	struct sl_list dirty;      /* have output for the end of the turn */
+	struct sl_list unfinished; /* have input for the next turn */
+	bool pump;                 /* a call waits or a place is free */
+	struct sl_prng prng;       /* trace ids (not secret), jitter */
 	struct agent_names *names;
 	volatile int stop;
 };
@@ -111,10 +112,11 @@ struct agent_call {
 
 struct agent_conn {
 	struct agent_watch watch;
-	struct sl_list link, ready; /* in its server */
-	struct sl_list dirty;       /* in the agent */
+	struct sl_list link, ready;       /* in its server */
+	struct sl_list dirty, unfinished; /* in the agent */
 	int fd;
-	uint32_t events;
+	bool wants_input, wants_output;
+	bool ended;               /* the server has closed its output, or the socket failed */
 	bool stale;               /* the server has another address: no more calls */
 	struct agent_timer timer; /* connect or idle */
 	/* The protocol's connection, of proto->conn_size; last. */
@@ -165,8 +167,15 @@ void agent_conn_close(struct agent_conn *c, const char *why);
 /* Updates the list of connections with room. */
 void agent_conn_room(struct agent_conn *c);
 void agent_conn_late(struct agent_conn *c);
-/* Reads until the socket is empty or the protocol takes no more. */
+/* Initializes a zeroed connection for a socket. */
+void agent_conn_init(struct agent_conn *c, struct agent_server *s, int fd);
+/*
+ * Reads until the socket is empty or the protocol takes no more. After READ_MAX bytes the rest is
+ * left for the next turn.
+ */
 void agent_conn_read(struct agent_conn *c);
+/* Reads what earlier turns left. Returns true if there is more: the loop must not sleep. */
+bool agent_conns_read(struct agent *a);
 /* The gateway has room for the reply of a call that is on a connection. */
 void agent_conn_resume(struct origin_call *call);
 extern const struct origin_io agent_io;

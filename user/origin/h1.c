@@ -90,6 +90,7 @@ static void h1_start(struct origin_conn *c, struct origin_call *call)
 	h->interim = 0;
 	h->closing = false;
 	h->head_sent = 0;
+	h->passed = 0;
 	h->body_sent = 0;
 	h->body_at = h->body_len = h->raw = h->end = 0;
 	origin_h1_send(h);
@@ -107,12 +108,31 @@ static bool resize_rx(struct origin_h1_conn *h, uint32_t size)
 	return true;
 }
 
+/* A reply that fills its parts gets longer ones: fewer reads, messages and wake-ups. */
+static void widen_rx(struct origin_h1_conn *h)
+{
+	struct origin *o = h->c.server->origin;
+
+	if (h->wide || h->passed < ORIGIN_WIDE_AFTER || h->rx_size >= ORIGIN_PART_WIDE ||
+	    o->wide_cnt == ORIGIN_WIDE_MAX || !resize_rx(h, ORIGIN_PART_WIDE))
+		return;
+	h->wide = true;
+	o->wide_cnt++;
+}
+
+static void end_wide(struct origin_h1_conn *h)
+{
+	h->c.server->origin->wide_cnt -= h->wide;
+	h->wide = false;
+}
+
 static void go_idle(struct origin_h1_conn *h)
 {
 	const struct origin_io *io = origin_io_of(&h->c);
 
 	h->body_at = h->body_len = h->raw = h->end = 0;
 	(void)resize_rx(h, ORIGIN_H1_RX); /* shrinking cannot fail */
+	end_wide(h);
 	h->state = H1_IDLE;
 	io->idle(&h->c);
 	io->wait(&h->c, true, false);
@@ -394,6 +414,7 @@ static bool send_part(struct origin_h1_conn *h)
 	}
 	if (h->c.state == ORIGIN_DEAD)
 		return false;
+	h->passed += h->body_len;
 	h->fields.cnt = 0;
 	h->body_at = h->raw;
 	h->body_len = 0;
@@ -412,6 +433,8 @@ static bool make_room(struct origin_h1_conn *h)
 		h->end -= h->raw;
 		h->raw = h->body_at = h->body_len = 0;
 	}
+	if (h->state > H1_HEAD)
+		widen_rx(h);
 	/* The rest is an incomplete head or trailer section. */
 	if (h->rx_size - h->end >= RX_LOW || resize_rx(h, ORIGIN_H1_RX_MAX))
 		return true;
@@ -523,6 +546,7 @@ static void h1_closing(struct origin_conn *c, const char *why)
 	struct origin_call *call = h1_of(c)->call;
 
 	h1_of(c)->call = NULL;
+	end_wide(h1_of(c));
 	free(h1_of(c)->rx);
 	free(h1_of(c)->tx);
 	h1_of(c)->rx = h1_of(c)->tx = NULL;

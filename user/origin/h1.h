@@ -11,8 +11,9 @@
 #include "front/http1/http1.h"
 
 /*
- * Streams read at most ORIGIN_PART_MAX ahead, which bounds the memory of a stalled stream. Heads,
- * trailers and unstreamed replies may use ORIGIN_H1_RX_MAX.
+ * Streams read at most ORIGIN_PART_MAX ahead, which bounds the memory of a stalled stream;
+ * ORIGIN_WIDE_MAX of them ORIGIN_PART_WIDE. Heads, trailers and unstreamed replies may use
+ * ORIGIN_H1_RX_MAX.
  */
 enum {
 	ORIGIN_H1_RX = ORIGIN_PART_MAX,
@@ -34,9 +35,11 @@ struct origin_h1_conn {
 	bool tx_failed; /* sending failed; a reply may still be there */
 	bool blocked;
 	bool whole;   /* rx collects the reply */
+	bool wide;    /* counted in the origin's wide_cnt */
 	bool closing; /* upgraded; the client has sent its last byte */
 	uint8_t interim;
 	uint64_t left;                     /* H1_BODY: missing bytes */
+	uint64_t passed;                   /* bytes of the body in earlier parts */
 	struct sl_span upgrade;            /* requested protocols, in tx */
 	char accept[ORIGIN_WS_ACCEPT + 1]; /* expected Sec-WebSocket-Accept, or "" */
 	struct sl_http1_chunked chunks;

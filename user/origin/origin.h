@@ -28,8 +28,16 @@
 
 enum { ORIGIN_INTERIM_MAX = 32 }; /* 1xx before a reply */
 
-/* Bytes of one reply part; with the SDK's header it fits a block of the SDK's memory. */
-enum { ORIGIN_PART_MAX = 15 << 10 };
+/*
+ * Bytes of one reply part; with the SDK's header it fits a block of the SDK's memory. A few
+ * HTTP/1.1 replies have wide ones, after ORIGIN_WIDE_AFTER bytes: their clients read.
+ */
+enum {
+	ORIGIN_PART_MAX = 15 << 10,
+	ORIGIN_PART_WIDE = 63 << 10,
+	ORIGIN_WIDE_AFTER = 1 << 20,
+	ORIGIN_WIDE_MAX = 64
+};
 
 struct iovec;
 struct origin_call;
@@ -91,6 +99,7 @@ struct origin {
 	struct sl_prng *prng;          /* the owner's, for trace ids (not secret) */
 	struct sl_capped_alloc bodies; /* request bodies and HTTP/2 replies */
 	struct sl_list unread;         /* HTTP/2 streams that wait for `resume`, oldest first */
+	uint32_t wide_cnt;             /* HTTP/1.1 connections with wide parts */
 	struct origin_scratch *scratch;
 };
 

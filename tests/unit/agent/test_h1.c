@@ -106,3 +106,27 @@ TEST_EACH(a_kept_connection_is_looked_at_before_it_is_used, 4)
 	ck_assert_mem_eq(r->heard, "ok", 2);
 	bed_request_free(r);
 }
+
+/*
+ * A reply without a length and the end of its connection are one event. The gateway has no room at
+ * first in the second case.
+ */
+TEST_EACH(end_of_a_connection_ends_its_reply, 2)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\n\r\n";
+	static char body[40000];
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
+
+	r->full = _i;
+	bed_server_accept();
+	bed_until((bed_server_hear(), bed.heard_len > 0));
+	bed_server_say(head, sizeof(head) - 1);
+	bed_server_say(body, sizeof(body));
+	bed_server_close();
+	bed_turns(4);
+	bed_room(r);
+	bed_until(r->ends == 1);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->len, sizeof(body));
+	bed_request_free(r);
+}

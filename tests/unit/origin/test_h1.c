@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP/1.1 over a transport and an owner that are this test: no agent, no socket. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include "origin/h1.h"
+#include "suite.h"
+
+enum { SENT_MAX = 4096, HEARD_MAX = 2 << 20 };
+
+static struct origin own;
+static struct origin_server server;
+static struct origin_call call;
+static struct origin_conn *conn;
+static struct sl_request_view view;
+
+static struct {
+	char sent[SENT_MAX];
+	size_t sent_len, takes; /* bytes that send() takes until it is full */
+	bool shut, input, writable, idle;
+	bool full; /* the owner has no room for parts */
+	unsigned parts, ends, losses;
+	int error, status;
+	size_t len, largest;
+	uint8_t heard[HEARD_MAX];
+} bed;
+
+/* --- transport --- */
+
+static ssize_t io_send(struct origin_conn *c, const struct iovec *iov, unsigned cnt)
+{
+	size_t before = bed.sent_len;
+
+	(void)c;
+	for (unsigned i = 0; i < cnt && bed.takes; i++) {
+		size_t n = iov[i].iov_len < bed.takes ? iov[i].iov_len : bed.takes;
+
+		ck_assert_uint_le(n, SENT_MAX - bed.sent_len);
+		memcpy(bed.sent + bed.sent_len, iov[i].iov_base, n);
+		bed.sent_len += n;
+		bed.takes -= n;
+	}
+	return bed.sent_len > before ? (ssize_t)(bed.sent_len - before) : -EAGAIN;
+}
+
+static bool io_shut(struct origin_conn *c)
+{
+	(void)c;
+	bed.shut = true;
+	return true;
+}
+
+static void io_read(struct origin_conn *c)
+{
+	(void)c;
+}
+
+static void io_wait(struct origin_conn *c, bool input, bool writable)
+{
+	(void)c;
+	bed.input = input;
+	bed.writable = writable;
+}
+
+static void io_write_soon(struct origin_conn *c)
+{
+	(void)c;
+	bed.writable = true;
+}
+
+static void io_idle(struct origin_conn *c)
+{
+	(void)c;
+	bed.idle = true;
+}
+
+static void io_busy(struct origin_conn *c)
+{
+	(void)c;
+	bed.idle = false;
+}
+
+static void io_room(struct origin_conn *c)
+{
+	(void)c;
+}
+
+static void io_close(struct origin_conn *c, const char *why)
+{
+	if (c->state == ORIGIN_DEAD)
+		return;
+	c->state = ORIGIN_DEAD;
+	origin_h1.closing(c, why);
+}
+
+static const struct origin_io io = {io_send, io_shut, io_read, io_wait, io_write_soon,
+				    io_idle, io_busy, io_room, io_close};
+
+/* --- owner --- */
+
+static void on_answered(struct origin_call *k)
+{
+	(void)k;
+}
+
+static bool send_continue(struct origin_call *k)
+{
+	(void)k;
+	return true;
+}
+
+static void pass_interim(struct origin_call *k, uint16_t status,
+			 const struct origin_reply_fields *f)
+{
+	(void)k, (void)status, (void)f;
+}
+
+static bool pass_reply(struct origin_call *k, const struct sl_reply_args *a)
+{
+	ck_assert_uint_eq(bed.ends, 0);
+	if (a->more && bed.full)
+		return false;
+	k->begun = true;
+	bed.parts++;
+	bed.status = a->status ? a->status : bed.status;
+	ck_assert_uint_le(a->body_len, HEARD_MAX - bed.len);
+	if (a->body_len)
+		memcpy(bed.heard + bed.len, a->body, a->body_len);
+	bed.len += a->body_len;
+	bed.largest = a->body_len > bed.largest ? a->body_len : bed.largest;
+	bed.ends += !a->more;
+	return true;
+}
+
+static void fail_call(struct origin_call *k, enum sl_rpc_status status)
+{
+	(void)k;
+	bed.ends++;
+	bed.error = (int)status;
+}
+
+static void lose_call(struct origin_call *k, const char *why)
+{
+	(void)k, (void)why;
+	bed.losses++;
+}
+
+static void set_flow(struct origin_call *k, bool flows)
+{
+	(void)k, (void)flows;
+}
+
+static const struct origin_ops ops = {on_answered, send_continue, pass_interim, pass_reply,
+				      fail_call,   lose_call,     set_flow};
+
+static void open_conn(void)
+{
+	conn = calloc(1, origin_h1.conn_size);
+	conn->server = &server;
+	conn->state = ORIGIN_UP;
+	ck_assert(origin_h1.up(conn));
+}
+
+/* Starts a GET on a connection that send() takes `takes` bytes of. */
+static void ask(size_t takes)
+{
+	memset(&bed, 0, offsetof(__typeof__(bed), heard));
+	bed.takes = takes;
+	view = (struct sl_request_view){.protocol = SL_PROTO_HTTP1,
+					.method = "GET",
+					.method_len = 3,
+					.path = "/a",
+					.path_len = 2,
+					.idempotent = true};
+	call = (struct origin_call){.rq = &view, .server = &server, .deadline_ns = UINT64_MAX};
+	ck_assert_uint_eq(origin_h1.room(conn), 1);
+	call.conn = conn;
+	origin_h1.start(conn, &call);
+}
+
+static void set_up(void)
+{
+	static struct sl_prng prng;
+
+	sl_prng_seed(&prng, 1);
+	ck_assert(origin_init(&own, 1 << 20));
+	own.io = &io;
+	own.ops = &ops;
+	own.area = "test";
+	own.prng = &prng;
+	server = (struct origin_server){
+		.origin = &own, .name = "a", .authority = {.text = "own.example"}};
+	open_conn();
+}
+
+static void close_conn(void)
+{
+	io_close(conn, NULL);
+	free(conn);
+}
+
+static void tear_down(void)
+{
+	close_conn();
+	origin_fini(&own);
+}
+
+FIXTURE(set_up, tear_down)
+
+/* Passes on what the protocol takes. Returns the number of bytes. */
+static size_t say(const char *bytes, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len && conn->state == ORIGIN_UP) {
+		struct origin_space space = origin_h1.space(conn);
+		size_t n = space.len < len - at ? space.len : len - at;
+
+		if (!n)
+			break;
+		memcpy(space.at, bytes + at, n);
+		at += n;
+		(void)origin_h1.input(conn, n);
+	}
+	if (conn->state == ORIGIN_UP)
+		origin_h1.pause(conn);
+	return at;
+}
+
+TEST(a_request_goes_out_in_any_pieces)
+{
+	static const char head[] = "GET /a HTTP/1.1\r\nhost: own.example\r\n";
+	size_t len;
+
+	ask(SENT_MAX);
+	len = bed.sent_len;
+	ck_assert_mem_eq(bed.sent, head, sizeof(head) - 1);
+	ck_assert_mem_eq(bed.sent + len - 4, "\r\n\r\n", 4);
+	ck_assert(!bed.writable);
+	for (size_t piece = 1; piece < len; piece += 7) {
+		close_conn();
+		open_conn();
+		ask(piece);
+		for (unsigned i = 0; bed.sent_len < len && i < len; i++) {
+			ck_assert(bed.writable);
+			bed.takes = piece;
+			origin_h1.writable(conn);
+		}
+		ck_assert_uint_eq(bed.sent_len, len);
+		origin_h1.writable(conn);
+		ck_assert(!bed.writable);
+	}
+}
+
+static const char *const replies[] = {
+	"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-a: b\r\n\r\nhello",
+	"HTTP/1.1 103 \r\nlink: a\r\n\r\nHTTP/1.1 200 \r\ncontent-length: 5\r\n\r\nhello",
+	"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3;x\r\nllo\r\n0\r\na: b\r\n\r\n",
+};
+
+/* Whichever way the bytes come, the reply is the same, and the connection is kept. */
+TEST_EACH(a_reply_comes_in_any_pieces, SL_ARRAY_LEN(replies))
+{
+	const char *reply = replies[_i];
+	size_t len = strlen(reply);
+
+	for (size_t cut = 1; cut < len; cut++) {
+		ask(SENT_MAX);
+		ck_assert_uint_eq(say(reply, cut), cut);
+		ck_assert_uint_eq(bed.ends, 0);
+		ck_assert_uint_eq(say(reply + cut, len - cut), len - cut);
+		ck_assert_uint_eq(bed.ends, 1);
+		ck_assert_int_eq(bed.error, 0);
+		ck_assert_int_eq(bed.status, 200);
+		ck_assert_uint_eq(bed.len, 5);
+		ck_assert_mem_eq(bed.heard, "hello", 5);
+		ck_assert(bed.idle && conn->state == ORIGIN_UP);
+	}
+}
+
+/* Without room at the owner a stream takes a bounded number of bytes, and no input. */
+TEST(a_stalled_reply_stops_its_server)
+{
+	enum { LEN = 300000 };
+	static const char head[] = "HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n";
+	static char body[LEN];
+	size_t at;
+
+	for (size_t i = 0; i < LEN; i++)
+		body[i] = (char)(i * 7 + i / 251);
+	ask(SENT_MAX);
+	ck_assert_uint_eq(say(head, sizeof(head) - 1), sizeof(head) - 1);
+	bed.full = true;
+	at = say(body, LEN);
+	ck_assert_uint_le(at, ORIGIN_H1_RX_MAX);
+	ck_assert(!bed.input);
+	ck_assert_uint_eq(say(body + at, LEN - at), 0);
+	bed.full = false;
+	ck_assert(origin_h1.resume(conn, &call));
+	ck_assert(bed.input);
+	ck_assert_uint_eq(say(body + at, LEN - at), LEN - at);
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_uint_eq(bed.len, LEN);
+	ck_assert_mem_eq(bed.heard, body, LEN);
+}
+
+/* Before the first byte the owner decides about another try; later it must not. */
+TEST(an_early_end_is_told_from_a_late_one)
+{
+	ask(SENT_MAX);
+	origin_h1.eof(conn, NULL);
+	ck_assert_uint_eq(bed.losses, 1);
+	ck_assert_uint_eq(bed.ends, 0);
+	ck_assert(call.written && !call.answered);
+	free(conn);
+	open_conn();
+	ask(SENT_MAX);
+	(void)say("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhal", 41);
+	origin_h1.eof(conn, NULL);
+	ck_assert_uint_eq(bed.losses, 0);
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.error, SL_RPC_LOST);
+}
+
+TEST(bytes_behind_a_reply_close_the_connection)
+{
+	ask(SENT_MAX);
+	(void)say("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n", 57);
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.error, 0);
+	ck_assert_int_eq(conn->state, ORIGIN_DEAD);
+}
+
+/* A reply that goes on gets wide parts; only some connections may have them. */
+TEST_EACH(a_long_reply_has_wide_parts, 2)
+{
+	enum { LEN = 2000000 };
+	static const char head[] = "HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n";
+	static char body[LEN];
+
+	own.wide_cnt = _i ? ORIGIN_WIDE_MAX : 0;
+	ask(SENT_MAX);
+	ck_assert_uint_eq(say(head, sizeof(head) - 1), sizeof(head) - 1);
+	ck_assert_uint_eq(say(body, LEN - 1), LEN - 1);
+	ck_assert_uint_eq(bed.largest, _i ? ORIGIN_PART_MAX : ORIGIN_PART_WIDE);
+	ck_assert_uint_eq(own.wide_cnt, _i ? ORIGIN_WIDE_MAX : 1);
+	ck_assert_uint_eq(say(body, 1), 1);
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_uint_eq(own.wide_cnt, _i ? ORIGIN_WIDE_MAX : 0);
+	ck_assert_uint_eq(origin_h1.space(conn).len, ORIGIN_PART_MAX);
+}
