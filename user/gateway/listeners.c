@@ -230,6 +230,27 @@ void sl_listeners_trim(struct sl_gateway *g)
 		sl_log_err("cannot remove listeners: %s", strerror(-rc));
 }
 
+static void follow_mtu(struct sl_gateway *g, struct sl_xdp *x, uint32_t mtu)
+{
+	const uint32_t most = g->frame_size - sl_xsk_frame_need(0);
+	struct sl_worker_msg msg = {.verb = SL_WORKER_MTU, .ifindex = x->ifindex};
+
+	if (!mtu || mtu == x->mtu)
+		return;
+	msg.number = mtu < most ? mtu : most;
+	for (unsigned w = 0; w < g->worker_cnt; w++) {
+		if (sl_worker_tell(&g->workers[w], &msg))
+			return;
+	}
+	if (mtu > most)
+		sl_log_warn("interface %s: the MTU changed from %u to %u; frames hold %u, and "
+			    "longer packets are dropped until a restart",
+			    x->ifname, x->mtu, mtu, most);
+	else
+		sl_log_info("interface %s: the MTU changed from %u to %u", x->ifname, x->mtu, mtu);
+	x->mtu = mtu;
+}
+
 void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
 {
 	int rc = 0;
@@ -237,10 +258,12 @@ void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
 	if (!sl_host_addrs_poll(&g->host, now_ns))
 		return;
 	for (uint32_t i = 0; i < g->xdp_cnt && !rc; i++) {
-		const uint8_t *mac = sl_host_addrs_mac(&g->host, g->xdp[i].ifname);
+		const struct sl_host_link *link = sl_host_addrs_link(&g->host, g->xdp[i].ifname);
 
-		if (mac)
-			rc = sl_xdp_edge_mac(&g->xdp[i], mac);
+		if (!link)
+			continue;
+		rc = sl_xdp_edge_mac(&g->xdp[i], link->mac);
+		follow_mtu(g, &g->xdp[i], link->mtu);
 	}
 	if (!rc)
 		rc = write_entries(g);

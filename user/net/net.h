@@ -97,6 +97,7 @@ static inline struct sl_addr sl_net_remote(const struct sl_net_path *path, uint1
 
 enum {
 	SL_NET_HOP_LIMIT = 64,
+	SL_NET_MIN_MTU6 = 1280,       /* RFC 8200 5 */
 	SL_NET_LISTENER_SLOTS = 1024, /* power of two, four times SL_MAX_LISTENERS */
 };
 
@@ -253,7 +254,7 @@ static inline size_t sl_net_header_len(const struct sl_net_path *path)
 	return 14u + 4u * path->vlan_cnt + (path->family == 4 ? 20u : 40u);
 }
 
-/* Returns the largest IP packet on the path's interface. */
+/* Returns the largest IP packet on the path's interface, for IPv6 at least 1280. */
 uint32_t sl_net_mtu(const struct sl_net *n, const struct sl_net_path *path);
 
 /*

@@ -76,15 +76,16 @@ void sl_net_set_routes(struct sl_net *n, struct sl_routes *r)
 
 uint32_t sl_net_mtu(const struct sl_net *n, const struct sl_net_path *path)
 {
-	const uint32_t mtu = n->ports[path->port]->mtu;
+	uint32_t mtu = n->ports[path->port]->mtu;
 	struct sl_next_hop hop;
-	int out;
+	int out = -1;
 
-	if (!path->routed || !n->routes ||
-	    !sl_routes_find(n->routes, path->family, path->local, path->remote, &hop))
-		return mtu;
-	out = sl_net_port_on(n, hop.ifindex);
-	return out < 0 || n->ports[out]->mtu > mtu ? mtu : n->ports[out]->mtu;
+	if (path->routed && n->routes &&
+	    sl_routes_find(n->routes, path->family, path->local, path->remote, &hop))
+		out = sl_net_port_on(n, hop.ifindex);
+	if (out >= 0 && n->ports[out]->mtu < mtu)
+		mtu = n->ports[out]->mtu;
+	return path->family == 6 && mtu < SL_NET_MIN_MTU6 ? SL_NET_MIN_MTU6 : mtu;
 }
 
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path)

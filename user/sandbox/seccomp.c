@@ -166,6 +166,7 @@ static const struct seccomp_rule control[] = {
 	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME), /* checks the interface */
 	IF(ioctl, 1, ALL_BITS, SIOCGIFFLAGS),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),
+	IF(ioctl, 1, ALL_BITS, SIOCGIFMTU),
 	IF(ioctl, 1, ALL_BITS, SIOCETHTOOL),               /* number of queues */
 	IF(ioctl, 1, ALL_BITS, TCGETS),                    /* isatty() */
 	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers */

@@ -26,15 +26,13 @@ static bool quoted_key(const uint8_t *ip, const uint8_t *l4, struct sl_flow_key 
 	return true;
 }
 
-bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
+/* mtu: at least that of the family */
+static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 {
-	uint32_t min = c->path.family == 4 ? MIN_MTU4 : MIN_MTU6;
 	uint32_t hdr = (c->path.family == 4 ? 20u : 40u) + SL_TCP_HDR_MIN;
 	uint16_t old = c->mss;
 	struct sl_tcp *t = c->tcp;
 
-	if (mtu < min)
-		mtu = min;
 	if (c->flags & SL_TCPF_TS)
 		hdr += SL_TCP_OPT_TS_LEN;
 	if (mtu - hdr >= old)
@@ -50,6 +48,23 @@ bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 		c->cwnd = (uint32_t)SL_TCP_INIT_SEGS * c->mss;
 	sl_tcp_dirty(c);
 	return true;
+}
+
+bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
+{
+	uint32_t min = c->path.family == 4 ? MIN_MTU4 : MIN_MTU6;
+
+	return lower_mss(c, mtu < min ? min : mtu);
+}
+
+void sl_tcp_mtu_lowered(struct sl_tcp *t)
+{
+	for (uint32_t i = 0; i < t->conns.fresh; i++) {
+		struct sl_tcp_conn *c = sl_mempool_at(&t->conns, i);
+
+		if (sl_mempool_in_use(&t->conns, i) && c->state >= SL_TCPS_ESTABLISHED)
+			lower_mss(c, sl_net_mtu(t->net, &c->path));
+	}
 }
 
 void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu, bool hard)

@@ -81,12 +81,12 @@ static void note_old_bytes(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 static void follow_next_hop(struct sl_tcp_conn *c, const struct sl_frame *f)
 {
 	struct sl_net *n = c->tcp->net;
-	uint32_t mtu = n->ports[c->path.port]->mtu;
+	uint32_t mtu = sl_net_mtu(n, &c->path);
 
 	if (!sl_net_follow_next_hop(n, f, &c->path))
 		return;
-	if (n->ports[c->path.port]->mtu < mtu)
-		sl_tcp_lower_mss(c, n->ports[c->path.port]->mtu);
+	if (sl_net_mtu(n, &c->path) < mtu)
+		sl_tcp_lower_mss(c, sl_net_mtu(n, &c->path));
 }
 
 /*

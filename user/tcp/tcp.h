@@ -104,6 +104,8 @@ uint64_t sl_tcp_next_ns(const struct sl_tcp *t);
 
 /* Returns the listener that matches the local address now, or -1. */
 int sl_tcp_listener(const struct sl_tcp_conn *c);
+/* Cuts the segments of all connections to the MTU of their ports. Called when one was lowered. */
+void sl_tcp_mtu_lowered(struct sl_tcp *t);
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
 /*
  * Copies bytes to the send queue. Returns how many were taken: fewer than `len` if snd_buf, the

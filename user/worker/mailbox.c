@@ -60,6 +60,20 @@ int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
 	return 0;
 }
 
+static void set_mtu(struct sl_worker *w, int ifindex, uint16_t mtu)
+{
+	bool lowered = false;
+
+	for (unsigned i = 0; i < w->port_cnt; i++) {
+		if (w->ports[i]->ifindex != ifindex)
+			continue;
+		lowered |= mtu < w->ports[i]->mtu;
+		w->ports[i]->mtu = mtu;
+	}
+	if (lowered)
+		sl_tcp_mtu_lowered(w->core.tcp);
+}
+
 unsigned sl_worker_read_mailbox(struct sl_worker *w)
 {
 	struct sl_worker_msg *m;
@@ -72,6 +86,7 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 		case SL_WORKER_RELEASE: sl_backend_ref_release(m->backend); break;
 		case SL_WORKER_PREPARE: sl_worker_cfg_prepare(m->wcfg, &w->core); break;
 		case SL_WORKER_SWITCH: sl_worker_cfg_switch(m->wcfg, &w->core); break;
+		case SL_WORKER_MTU: set_mtu(w, m->ifindex, (uint16_t)m->number); break;
 		case SL_WORKER_ROUTES: sl_net_set_routes(&w->net, m->routes); break;
 		case SL_WORKER_LISTEN:
 			sl_sock_set_listeners(w->core.sock, m->listeners, m->listener_cnt);

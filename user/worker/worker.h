@@ -27,6 +27,7 @@ enum sl_worker_verb {
 	SL_WORKER_RELEASE, /* link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
+	SL_WORKER_MTU,    /* of an interface, in `number` */
 	SL_WORKER_ROUTES, /* the host's routes have changed */
 	SL_WORKER_LISTEN, /* see sl_sock_set_listeners() */
 	SL_WORKER_DRAIN,
@@ -38,7 +39,8 @@ struct sl_worker_msg {
 	enum sl_worker_verb verb;
 	struct sl_backend_ref *backend;
 	struct sl_transport *transport;
-	uint32_t number; /* of a virtual connection */
+	uint32_t number; /* of a virtual connection, or an MTU */
+	int ifindex;
 	struct sl_worker_cfg *wcfg;
 	struct sl_routes *routes; /* with a reference; NULL: none */
 	/* Allocated with malloc; with the descriptors, the worker's once sent. */

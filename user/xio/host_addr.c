@@ -6,18 +6,20 @@
 #include <ifaddrs.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <net/if_arp.h>
 #include <netpacket/packet.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { EVENTS_PER_POLL = 256 };
 
 struct lists {
 	struct sl_addr *addrs;
-	struct sl_host_mac *macs;
-	uint32_t addr_cnt, mac_cnt;
+	struct sl_host_link *links;
+	uint32_t addr_cnt, link_cnt;
 };
 
 static bool is_served(const struct sl_addr *a)
@@ -34,9 +36,9 @@ static int compare_addrs(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct sl_addr));
 }
 
-static int compare_macs(const void *a, const void *b)
+static int compare_links(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct sl_host_mac));
+	return memcmp(a, b, sizeof(struct sl_host_link));
 }
 
 static void sort_lists(struct lists *l)
@@ -44,7 +46,7 @@ static void sort_lists(struct lists *l)
 	uint32_t kept = 0;
 
 	qsort(l->addrs, l->addr_cnt, sizeof(*l->addrs), compare_addrs);
-	qsort(l->macs, l->mac_cnt, sizeof(*l->macs), compare_macs);
+	qsort(l->links, l->link_cnt, sizeof(*l->links), compare_links);
 	/* Several interfaces may have the same link-local address. */
 	for (uint32_t i = 0; i < l->addr_cnt; i++) {
 		if (!kept || !sl_addr_equal(&l->addrs[i], &l->addrs[kept - 1]))
@@ -53,20 +55,24 @@ static void sort_lists(struct lists *l)
 	l->addr_cnt = kept;
 }
 
-static void add_entry(struct lists *l, const struct ifaddrs *i)
+static void add_entry(struct lists *l, const struct ifaddrs *i, int fd)
 {
 	const struct sockaddr_ll *ll = (const struct sockaddr_ll *)i->ifa_addr;
 	struct sl_addr a;
 
 	if (ll->sll_family == AF_PACKET) {
-		struct sl_host_mac *m = &l->macs[l->mac_cnt];
+		struct sl_host_link *m = &l->links[l->link_cnt];
+		struct ifreq ifr = {0};
 
 		if (ll->sll_hatype != ARPHRD_ETHER || ll->sll_halen != sizeof(m->mac) ||
 		    strlen(i->ifa_name) >= sizeof(m->ifname))
 			return;
 		memcpy(m->ifname, i->ifa_name, strlen(i->ifa_name));
 		memcpy(m->mac, ll->sll_addr, sizeof(m->mac));
-		l->mac_cnt++;
+		memcpy(ifr.ifr_name, m->ifname, sizeof(ifr.ifr_name));
+		if (ioctl(fd, SIOCGIFMTU, &ifr) == 0)
+			m->mtu = (uint32_t)ifr.ifr_mtu;
+		l->link_cnt++;
 	} else if (sl_addr_from_sockaddr(&a, i->ifa_addr)) {
 		a.port_be = 0;
 		if (is_served(&a))
@@ -74,7 +80,7 @@ static void add_entry(struct lists *l, const struct ifaddrs *i)
 	}
 }
 
-static int read_lists(struct lists *l)
+static int read_lists(struct lists *l, int fd)
 {
 	struct ifaddrs *all;
 	uint32_t cnt = 0;
@@ -86,15 +92,15 @@ static int read_lists(struct lists *l)
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
 		cnt++;
 	l->addrs = calloc(cnt + 1, sizeof(*l->addrs));
-	l->macs = calloc(cnt + 1, sizeof(*l->macs));
-	if (!l->addrs || !l->macs) {
+	l->links = calloc(cnt + 1, sizeof(*l->links));
+	if (!l->addrs || !l->links) {
 		free(l->addrs);
-		free(l->macs);
+		free(l->links);
 		rc = -ENOMEM;
 	}
 	for (const struct ifaddrs *i = all; i && !rc; i = i->ifa_next) {
 		if (i->ifa_addr)
-			add_entry(l, i);
+			add_entry(l, i, fd);
 	}
 	freeifaddrs(all);
 	if (!rc)
@@ -104,17 +110,17 @@ static int read_lists(struct lists *l)
 
 static bool replace_lists(struct sl_host_addrs *h, const struct lists *l)
 {
-	bool same = h->addrs && l->addrs && h->macs && l->macs && h->addr_cnt == l->addr_cnt &&
-		    h->mac_cnt == l->mac_cnt &&
+	bool same = h->addrs && l->addrs && h->links && l->links && h->addr_cnt == l->addr_cnt &&
+		    h->link_cnt == l->link_cnt &&
 		    memcmp(h->addrs, l->addrs, l->addr_cnt * sizeof(*l->addrs)) == 0 &&
-		    memcmp(h->macs, l->macs, l->mac_cnt * sizeof(*l->macs)) == 0;
+		    memcmp(h->links, l->links, l->link_cnt * sizeof(*l->links)) == 0;
 
 	free(h->addrs);
-	free(h->macs);
+	free(h->links);
 	h->addrs = l->addrs;
 	h->addr_cnt = l->addr_cnt;
-	h->macs = l->macs;
-	h->mac_cnt = l->mac_cnt;
+	h->links = l->links;
+	h->link_cnt = l->link_cnt;
 	return !same;
 }
 
@@ -132,7 +138,7 @@ int sl_host_addrs_open(struct sl_host_addrs *h, struct sl_err *err)
 	if (h->fd < 0 || bind(h->fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
 		rc = -errno;
 	if (!rc)
-		rc = read_lists(&l);
+		rc = read_lists(&l, h->fd);
 	if (rc) {
 		sl_host_addrs_close(h);
 		return sl_fail(err, rc, "cannot read the host's addresses: %s", strerror(-rc));
@@ -146,7 +152,7 @@ void sl_host_addrs_close(struct sl_host_addrs *h)
 	if (h->fd >= 0)
 		close(h->fd);
 	free(h->addrs);
-	free(h->macs);
+	free(h->links);
 	memset(h, 0, sizeof(*h));
 	h->fd = -1;
 }
@@ -175,17 +181,17 @@ bool sl_host_addrs_poll(struct sl_host_addrs *h, uint64_t now_ns)
 	if (!h->changed || now_ns < h->next_ns)
 		return false;
 	h->next_ns = now_ns + SL_HOST_ADDRS_PERIOD_NS;
-	if (read_lists(&l))
+	if (read_lists(&l, h->fd))
 		return false;
 	h->changed = false;
 	return replace_lists(h, &l);
 }
 
-const uint8_t *sl_host_addrs_mac(const struct sl_host_addrs *h, const char *ifname)
+const struct sl_host_link *sl_host_addrs_link(const struct sl_host_addrs *h, const char *ifname)
 {
-	for (uint32_t i = 0; i < h->mac_cnt; i++) {
-		if (strcmp(h->macs[i].ifname, ifname) == 0)
-			return h->macs[i].mac;
+	for (uint32_t i = 0; i < h->link_cnt; i++) {
+		if (strcmp(h->links[i].ifname, ifname) == 0)
+			return &h->links[i];
 	}
 	return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of the host and the MAC addresses of its interfaces.
+ * The addresses of the host, and MAC addresses and MTUs of its interfaces.
  *
  *   netlink event -> sl_host_addrs_poll -> getifaddrs -> sorted list, compared with the one before
  *
@@ -16,16 +16,18 @@
 
 #define SL_HOST_ADDRS_PERIOD_NS UINT64_C(100000000)
 
-struct sl_host_mac {
+struct sl_host_link {
 	char ifname[16];
+	uint32_t mtu; /* 0: unknown */
 	uint8_t mac[6];
+	uint8_t pad[2];
 };
 
 struct sl_host_addrs {
 	struct sl_addr *addrs; /* port 0; unicast, without loopback; sorted, each once */
 	uint32_t addr_cnt;
-	struct sl_host_mac *macs; /* Ethernet only, sorted by name */
-	uint32_t mac_cnt;
+	struct sl_host_link *links; /* Ethernet only, sorted by name */
+	uint32_t link_cnt;
 
 	/* private */
 	int fd; /* netlink, -1: not open */
@@ -48,7 +50,7 @@ void sl_host_addrs_close(struct sl_host_addrs *h);
  */
 bool sl_host_addrs_poll(struct sl_host_addrs *h, uint64_t now_ns);
 
-/* Returns the MAC of `ifname`, or NULL. Valid until the next poll. */
-const uint8_t *sl_host_addrs_mac(const struct sl_host_addrs *h, const char *ifname);
+/* Returns the interface, or NULL. Valid until the next poll. */
+const struct sl_host_link *sl_host_addrs_link(const struct sl_host_addrs *h, const char *ifname);
 
 #endif

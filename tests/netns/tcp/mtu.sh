@@ -80,15 +80,49 @@ mtu 1280 client
 check "IPv6, MTU 1280 at the client" exchange "$V6" 1280
 mtu 576 client
 check "IPv4, MTU 576 at the client" exchange "$V4" 576
-check_leftovers
-gateway_stop
-mtu 1280 both
+mtu 1500 both
 again
-gateway_start
-check "IPv6, MTU 1280 at both ends" exchange "$V6" 1280
-check_leftovers
-gateway_stop
-mtu 576 both
-gateway_start
-check "IPv4, MTU 576 at both ends" exchange "$V4" 576
+
+# The gateway follows its interface's MTU. The client sends short segments, and its MSS option allows long ones.
+ip -n "$C" route replace "$V4/32" dev "$CIF" mtu lock 552 advmss 1460
+ip -n "$C" route replace "$V6/128" dev "$CIF" mtu lock 1280 advmss 1440
+lowered() { grep -q "interface $GIF: the MTU changed from $1 to $2" "$D/gw.log"; }
+# living ADDRESS MTU BEFORE: the segments of a connection that is older than the change
+cat >"$D/living.py" <<'EOF'
+import os, socket, sys, time
+s = socket.create_connection((sys.argv[1], 8080), 20)
+body = bytes(100000)
+def ask():
+    s.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    data = b""
+    while b"\r\n\r\n" not in data or len(data.split(b"\r\n\r\n", 1)[1]) < len(body):
+        data += s.recv(1 << 20)
+ask()
+open(sys.argv[2] + "/asked", "w").close()
+while not os.path.exists(sys.argv[2] + "/lowered"):
+    time.sleep(0.02)
+ask()
+EOF
+living() {
+	rm -f "$D/asked" "$D/lowered"
+	cl timeout 60 python3 "$D/living.py" "$1" "$D" &
+	pid_of[living]=$!
+	within 30 test -e "$D/asked"
+	ip -n "$G" link set "$GIF" mtu "$2"
+	within 20 lowered "$3" "$2" || return 1
+	watch "$C" "$CIF"
+	touch "$D/lowered"
+	wait "${pid_of[living]}" || return 1
+	unset "pid_of[living]"
+	watched
+	echo "largest packet $(cat "$D/largest")"
+	[ "$(cat "$D/largest")" -eq "$2" ]
+}
+check "IPv6, MTU lowered to 1300 under a connection" living "$V6" 1300 1500
+check "IPv6, a new connection at 1300" exchange "$V6" 1300
+check "IPv4, MTU lowered to 576 under a connection" living "$V4" 576 1300
+check "IPv4, a new connection at 576" exchange "$V4" 576
+ip -n "$G" link set "$GIF" mtu 1500
+check "the MTU is raised again" within 20 lowered 576 1500
+check "IPv4, a new connection at 1500" exchange "$V4" 1500
 finish

@@ -578,6 +578,29 @@ TEST(too_big_lowers_the_mss)
 	ck_assert_uint_eq(bed.app.conn->txq_cnt, 0);
 }
 
+TEST(lowered_mtu_of_the_port_cuts_segments)
+{
+	open_plain();
+	warm_up();
+	app_sends(1001, 3000);
+	ck_assert_uint_eq(out_skip(), 3);
+	bed.port.port.mtu = 800;
+	sl_tcp_mtu_lowered(bed.tcp);
+	bed_collect();
+	ck_assert_uint_eq(bed.app.conn->mss, 760);
+	for (uint32_t i = 0; i < 3; i++) {
+		out(.seq = 1001 + i * 1000, .ack = 1, .len = 760);
+		out(.seq = 1761 + i * 1000, .ack = 1, .len = 240);
+	}
+	bed.port.port.mtu = 400; /* below what an ICMP error can do */
+	sl_tcp_mtu_lowered(bed.tcp);
+	ck_assert_uint_eq(bed.app.conn->mss, 360);
+	bed_collect();
+	out_skip();
+	in(.seq = 1, .ack = 4001);
+	ck_assert_uint_eq(bed.app.conn->txq_cnt, 0);
+}
+
 /* RFC 8201: the segments in flight too, cut and sent again. */
 TEST(too_big_lowers_the_mss_over_ipv6)
 {

@@ -86,6 +86,7 @@ static int check_args(struct sl_xdp_setup *s, const char *ifname)
 			"members instead: %s",
 			ifname, members[0] ? members : "none yet");
 	s->x->ifindex = s->nic.ifindex;
+	s->x->mtu = s->nic.mtu;
 	return 0;
 }
 

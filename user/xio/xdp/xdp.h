@@ -69,6 +69,7 @@ struct sl_xdp_options {
 struct sl_xdp {
 	char ifname[16];
 	int ifindex;
+	uint32_t mtu; /* as last seen */
 	enum sl_xdp_attach attach;
 	bool generic;
 	uint32_t prog_id;
