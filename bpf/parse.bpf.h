@@ -28,6 +28,7 @@ enum {
 	SL_EXT_MAX = 8, /* equals SL_IP6_EXT_MAX of wire/ip6.h */
 	SL_FRAG_ANY = 0x3fff,
 	SL_FRAG_OFFSET = 0x1fff,
+	SL_FRAG6_OFFSET = 0xfff8,
 	SL_ICMP4_UNREACH = 3, /* includes "fragmentation needed" */
 	SL_ICMP4_TIME_EXCEEDED = 11,
 	SL_ICMP6_UNREACH = 1,
@@ -48,6 +49,7 @@ struct sl_packet {
 	__u8 family;   /* of the source; 0: ICMP error about our packet */
 	__u8 protocol; /* protocol at pos */
 	__u8 opens;    /* SYN or datagram, which may be shed */
+	__u8 fragment; /* first of several: ports are known, the rest is not */
 };
 
 struct sl_vlan_tag {
@@ -66,7 +68,10 @@ struct sl_icmp_hdr {
 struct sl_ext_hdr {
 	__u8 next;
 	__u8 len; /* 8-byte units beyond the first */
-	__u8 data[6];
+	union {
+		__u8 data[6];
+		__be16 offset; /* fragment header */
+	};
 };
 
 /* Returns TRUNCATED unless `len` bytes are at pos. */
@@ -140,9 +145,11 @@ static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
 	if (ip->version != 4 || hdr_len < sizeof(*ip))
 		return SL_RX_PASS_OTHER;
 	SL_NEED(p, hdr_len);
-	/* A quoted first fragment contains our ports. */
-	if (ip->frag_off & bpf_htons(quoted ? SL_FRAG_OFFSET : SL_FRAG_ANY))
+	/* A first fragment contains the ports, also if quoted. */
+	if (ip->frag_off & bpf_htons(SL_FRAG_OFFSET))
 		return SL_RX_PASS_FRAGMENT;
+	if (!quoted && ip->frag_off & bpf_htons(SL_FRAG_ANY))
+		p->fragment = 1;
 	set_addr4(&p->key, quoted ? ip->saddr : ip->daddr);
 	if (!quoted)
 		set_from4(p, ip->saddr);
@@ -166,8 +173,15 @@ static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
 	for (int i = 0; i <= SL_EXT_MAX; i++) {
 		const struct sl_ext_hdr *ext = p->pos;
 
-		if (p->protocol == IPPROTO_FRAGMENT)
-			return SL_RX_PASS_FRAGMENT;
+		if (p->protocol == IPPROTO_FRAGMENT) {
+			SL_NEED(p, sizeof(*ext));
+			if (quoted || ext->offset & bpf_htons(SL_FRAG6_OFFSET))
+				return SL_RX_PASS_FRAGMENT;
+			p->fragment = 1;
+			p->protocol = ext->next;
+			p->pos += sizeof(*ext);
+			continue;
+		}
 		if (p->protocol != IPPROTO_HOPOPTS && p->protocol != IPPROTO_ROUTING &&
 		    p->protocol != IPPROTO_DSTOPTS)
 			return SL_RX_REDIRECT;
@@ -242,6 +256,8 @@ static __always_inline int parse_upper(struct sl_packet *p, int family)
 		return parse_tcp(p);
 	if (p->protocol == IPPROTO_UDP)
 		return parse_udp(p);
+	if (p->fragment)
+		return SL_RX_PASS_FRAGMENT;
 	if (p->protocol == (family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
 		return parse_icmp(p, family);
 	return SL_RX_PASS_OTHER;

@@ -47,6 +47,7 @@ static __always_inline int finish(__u32 verdict)
 	case SL_RX_SHED_DATAGRAM:
 	case SL_RX_SHED_QUEUE:
 	case SL_RX_NO_SOCKET: /* the kernel would reset connections of other queues */
+	case SL_RX_FRAGMENT:  /* and those of reassembled segments */
 	case SL_RX_DENIED: return XDP_DROP;
 	default: return XDP_PASS;
 	}

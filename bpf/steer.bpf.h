@@ -120,6 +120,8 @@ static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 		return SL_RX_PASS_VLAN;
 	if (is_denied(p))
 		return SL_RX_DENIED;
+	if (p->fragment)
+		return SL_RX_FRAGMENT;
 	if (bpf_redirect_map(&sl_xsks, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
 		return SL_RX_NO_SOCKET;
 	if (p->opens) {

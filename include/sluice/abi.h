@@ -53,7 +53,7 @@ struct sl_prog_config {
 	__u32 by_gateway; /* 1: loaded by a gateway, and stale if that no longer runs */
 };
 #define SL_PROG_MAGIC  0x736c7570u
-#define SL_ABI_VERSION 4u
+#define SL_ABI_VERSION 5u
 
 /*
  * A served address and port. A listener for any address has one entry per address of the host. Port

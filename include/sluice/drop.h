@@ -14,7 +14,8 @@
 	X(RX_REDIRECT, "redirect", "handed to an AF_XDP socket")                                   \
 	X(RX_PASS_OTHER, "pass_other", "not IP, or no TCP, UDP or ICMP error: left to the kernel") \
 	X(RX_PASS_NO_LISTENER, "pass_no_listener", "no listener matches: left to the kernel")      \
-	X(RX_PASS_FRAGMENT, "pass_fragment", "IP fragment: left to the kernel")                    \
+	X(RX_PASS_FRAGMENT, "pass_fragment",                                                       \
+	  "later IP fragment, or of no TCP or UDP: left to the kernel")                            \
 	X(RX_PASS_TRUNCATED, "pass_truncated", "headers exceed the frame: left to the kernel")     \
 	X(RX_NO_SOCKET, "no_socket", "no AF_XDP socket on this queue: dropped")                    \
 	X(RX_SHED_CONNECTION, "shed_connection", "SYN refused: the service is overloaded")         \
@@ -25,7 +26,8 @@
 	  "of another VLAN than the interface serves: left to the kernel")                         \
 	X(RX_DENIED, "denied", "dropped: the longest prefix of its source is denied")              \
 	X(RX_PASS_OTHER_HOST, "pass_other_host",                                                   \
-	  "destination MAC is not the interface's: left to the kernel")
+	  "destination MAC is not the interface's: left to the kernel")                            \
+	X(RX_FRAGMENT, "fragment", "first IP fragment of a packet for a listener: dropped")
 
 /* Discards in user space, in the order of the checks. */
 #define SL_DROPS(X)                                                                                \
@@ -48,7 +50,6 @@
 	X(TCP_NO_CONN, "tcp_no_conn", "segment for no connection")                                 \
 	X(TCP_BACKLOG, "tcp_backlog", "SYN over the half-open limit, no cookie possible")          \
 	X(TCP_SYN_COOKIE, "tcp_syn_cookie", "ACK with an invalid SYN cookie")                      \
-	X(TCP_ADDR_LIMIT, "tcp_addr_limit", "connections per address at the limit")                \
 	X(TCP_CONN_LIMIT, "tcp_conn_limit", "connection table full")                               \
 	X(TCP_REFUSED, "tcp_refused", "refused by the application")                                \
 	X(TCP_SEQUENCE, "tcp_sequence", "segment outside the window")                              \

@@ -43,7 +43,7 @@ static unsigned action_of(enum sl_rx_verdict v)
 	if (v == SL_RX_REDIRECT)
 		return XDP_REDIRECT;
 	if (v == SL_RX_SHED_CONNECTION || v == SL_RX_SHED_DATAGRAM || v == SL_RX_SHED_QUEUE ||
-	    v == SL_RX_DENIED || v == SL_RX_NO_SOCKET)
+	    v == SL_RX_DENIED || v == SL_RX_NO_SOCKET || v == SL_RX_FRAGMENT)
 		return XDP_DROP;
 	return XDP_PASS;
 }

@@ -267,10 +267,15 @@ static void quote(struct packet *p, unsigned sport)
 		ip4_opts(p, 6, "10.9.9.9", "10.0.0.1", 0x4000, 5);                                 \
 		tcp(p, 1, 80, SYN);                                                                \
 	})                                                                                         \
-	X(first_fragment, RX_PASS_FRAGMENT, 0, {                                                   \
+	X(first_fragment, RX_FRAGMENT, 0, {                                                        \
 		eth(p, ETH_P_IP);                                                                  \
 		ip4_opts(p, 6, "10.9.9.9", "10.0.0.1", 0x2000, 5);                                 \
 		tcp(p, 1, 80, SYN);                                                                \
+	})                                                                                         \
+	X(first_fragment_of_other_port, RX_PASS_NO_LISTENER, 0, {                                  \
+		eth(p, ETH_P_IP);                                                                  \
+		ip4_opts(p, 6, "10.9.9.9", "10.0.0.1", 0x2000, 5);                                 \
+		tcp(p, 1, 81, SYN);                                                                \
 	})                                                                                         \
 	X(last_fragment, RX_PASS_FRAGMENT, 0, {                                                    \
 		eth(p, ETH_P_IP);                                                                  \
@@ -339,13 +344,20 @@ static void quote(struct packet *p, unsigned sport)
 		p->bytes[p->len - 5] = 1;                                                          \
 		tcp(p, 1, 80, SYN);                                                                \
 	})                                                                                         \
-	X(fragment6, RX_PASS_FRAGMENT, 0, {                                                        \
+	X(fragment6, RX_FRAGMENT, 0, {                                                             \
 		eth(p, ETH_P_IPV6);                                                                \
 		ip6(p, 44, "fd99::1");                                                             \
 		ext(p, 6, 0);                                                                      \
 		tcp(p, 1, 80, SYN);                                                                \
 	})                                                                                         \
-	X(fragment6_behind, RX_PASS_FRAGMENT, 0, {                                                 \
+	X(later_fragment6, RX_PASS_FRAGMENT, 0, {                                                  \
+		eth(p, ETH_P_IPV6);                                                                \
+		ip6(p, 44, "fd99::1");                                                             \
+		ext(p, 6, 0);                                                                      \
+		p->bytes[p->len - 5] = 8;                                                          \
+		tcp(p, 1, 80, SYN);                                                                \
+	})                                                                                         \
+	X(fragment6_behind, RX_FRAGMENT, 0, {                                                      \
 		eth(p, ETH_P_IPV6);                                                                \
 		ip6(p, 0, "fd99::1");                                                              \
 		ext(p, 44, 0);                                                                     \
