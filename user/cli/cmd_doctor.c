@@ -116,7 +116,8 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 		print_finding(d, FINE, what, "native");
 	else if (!sl_probe_attach(nic->ifindex, true))
 		print_finding(d, NOTE, what,
-			      "generic only, native: %s; a driver with XDP is faster",
+			      "warning: generic only, native: %s; slower, and packets of local "
+			      "senders with TSO do not fit frames: ethtool -K IF tso off gso off",
 			      strerror(-rc));
 	else
 		print_finding(d, BAD, what, "refused: %s", strerror(-rc));
@@ -131,6 +132,21 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 			d, rc == SL_PORT_ZEROCOPY ? FINE : NOTE, what, "%s%s",
 			sl_port_mode_name((enum sl_port_mode)rc),
 			rc == SL_PORT_ZEROCOPY ? "" : ": works; a driver with zero-copy is faster");
+}
+
+static void look_at_tags(struct doctor *d, const char *name)
+{
+	char above[128], what[40];
+
+	if (!sl_probe_hides_tags(name))
+		return;
+	sl_probe_vlans_above(name, above, sizeof(above));
+	snprintf(what, sizeof(what), "%s VLAN", name);
+	print_finding(
+		d, NOTE, what,
+		"rxvlan is on: tags are stripped, so `vlan = none` cannot refuse tagged packets%s%s; "
+		"if tagged packets arrive: ethtool -K %s rxvlan off",
+		above[0] ? " for " : "", above, name);
 }
 
 static void look_at_interface(struct doctor *d, const char *name, bool try)
@@ -162,6 +178,7 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 		print_finding(d, BAD, name,
 			      "MTU %u: packets do not fit frames of AF_XDP; lower it to 1500",
 			      nic.mtu);
+	look_at_tags(d, name);
 	if (try)
 		try_interface(d, name, &nic);
 }

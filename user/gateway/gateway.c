@@ -59,6 +59,7 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 				"attached; "
 				"attach it with ip link or xdp-loader first",
 				at.file, at.line, ci->name);
+		sl_warn_of_link(ci, &g->xdp[i]);
 	}
 	return 0;
 }

@@ -86,6 +86,9 @@ void sl_listeners_follow_ports(struct sl_gateway *g);
 /* Applies `opening` once all pools were dialled, or after a time-out. */
 void sl_listeners_open(struct sl_gateway *g);
 
+/* link_warnings.c: logs what of the interface costs speed or packets. */
+void sl_warn_of_link(const struct sl_cfg_interface *ci, const struct sl_xdp *x);
+
 /* routes.c */
 /* Reads the host's routes and gives them to the workers, which have not started. 0 or -errno. */
 int sl_routes_open(struct sl_gateway *g, struct sl_err *err);

@@ -185,6 +185,40 @@ bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic)
 	return generic;
 }
 
+bool sl_probe_hides_tags(const char *ifname)
+{
+	struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
+	struct ifreq ifr = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool hides;
+
+	if (fd < 0)
+		return false;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", ifname);
+	hides = ethtool(fd, &ifr, &flags) == 0 && flags.data & ETH_FLAG_RXVLAN;
+	close(fd);
+	return hides;
+}
+
+bool sl_probe_vlans_above(const char *ifname, char *text, size_t len)
+{
+	char line[128], name[32], below[32];
+	FILE *f = fopen("/proc/net/vlan/config", "re");
+	size_t used = 0;
+
+	text[0] = 0;
+	/* "eth0.100  | 100  | eth0" below two lines of titles */
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%31s | %*d | %31s", name, below) == 2 &&
+		    strcmp(below, ifname) == 0 && used < len)
+			used += (size_t)snprintf(text + used, len - used, "%s%s", used ? ", " : "",
+						 name);
+	}
+	if (f)
+		fclose(f);
+	return used > 0;
+}
+
 static bool read_attribute(const char *ifname, const char *name, unsigned long *out)
 {
 	char path[96], text[24] = "", *end;

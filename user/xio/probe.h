@@ -56,6 +56,15 @@ bool sl_probe_bond(const struct sl_nic_info *nic, const char *ifname, char *text
 bool sl_probe_partial_csum(const struct sl_nic_info *nic, bool generic);
 
 /*
+ * Returns true if the interface strips VLAN tags off received packets (rxvlan): XDP programs see
+ * these packets as untagged.
+ */
+bool sl_probe_hides_tags(const char *ifname);
+
+/* Returns true if VLAN interfaces are above `ifname`, and writes their names, "a, b", to text. */
+bool sl_probe_vlans_above(const char *ifname, char *text, size_t len);
+
+/*
  * Reads what SO_PREFER_BUSY_POLL depends on: the number of interrupts that the interface defers,
  * and its timeout in nanoseconds; 0: the option has no effect. Returns 0, or -ENOENT without sysfs
  * of this network namespace or such attributes.

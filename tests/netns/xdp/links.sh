@@ -37,6 +37,19 @@ check "serves an interface that was created again" within 20 hello
 check "the log has this cause" grep -q "interface $GIF was created again" "$D/gw.log"
 gateway_end
 
+# The peer's MTU makes veth refuse native mode; packets of its VLANs would arrive without their tags.
+ip -n "$C" link set "$CIF" mtu 9000
+sed -i "s/^interface.*/interface $GIF { vlan = 100 }/" "$D/gw.conf"
+gateway_start
+check "the log has the fall-back of mode = auto" grep -q "interface $GIF: mode = auto fell back to generic" "$D/gw.log"
+check "and that the configured VLAN's tags are stripped" grep -q "interface $GIF: vlan = 100, but the interface strips" "$D/gw.log"
+said() { "$@" | tee "$D/said" | grep -q "$SAID"; }
+SAID='generic (native refused' check "status has the fall-back" said gw "$SLUICE" status -c "$D/gw.conf"
+gateway_end
+SAID='generic only, native:' check "doctor has the fall-back" said gw "$SLUICE" doctor "$GIF"
+SAID='rxvlan is on' check "doctor has the stripped tags" said gw "$SLUICE" doctor "$GIF"
+ip -n "$C" link set "$CIF" mtu 1500
+
 # Local senders leave checksums to the device: here behind a bridge.
 ip -n "$G" link add br0 type bridge
 ip -n "$G" link set "$GIF" master br0
