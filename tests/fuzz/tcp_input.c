@@ -547,7 +547,6 @@ static void start(uint8_t options)
 	cfg.newreno = options & OPT_NEWRENO;
 	cfg.max_half_open = options & OPT_COOKIES ? 1 : 8;
 	cfg.max_ooo_frames = 16;
-	cfg.max_conns_per_addr = 20;
 	if (options & OPT_SMALL) {
 		cfg.rcv_buf = 3000;
 		cfg.snd_buf = 5000;

@@ -41,12 +41,6 @@ static bool expects_proxy_header(struct sl_core *c, const struct sl_conn_info *i
 	       c->filters.expects_proxy_header(c->filters.arg, info);
 }
 
-static bool stands_for_many(void *app, uint16_t listener, const struct sl_addr *remote)
-{
-	return expects_proxy_header(app,
-				    &(struct sl_conn_info){.peer = *remote, .listener = listener});
-}
-
 static struct sl_client *open_client(struct sl_core *c, struct sl_conn transport,
 				     const struct sl_conn_info *info)
 {
@@ -134,7 +128,6 @@ static bool on_full(void *handle)
 }
 
 const struct sl_tcp_ops sl_client_tcp_ops = {
-	.stands_for_many = stands_for_many,
 	.accepted = on_accepted,
 	.data = on_data,
 	.fin = on_fin,

@@ -133,8 +133,6 @@ void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 	if (sl_flow_remove(&t->flows, sl_flow_hash(&t->flows, &key), conn_link(c) - 1) &&
 	    t->net->handover)
 		sl_handover_release(t->net, &key);
-	if (c->flags & SL_TCPF_COUNTED)
-		sl_tcp_addr_dec(t, &c->path);
 	c->state = SL_TCPS_CLOSED;
 	t->conn_cnt--;
 	t->stats.closed++;

@@ -59,7 +59,7 @@ enum sl_tcp_conn_flags {
 	SL_TCPF_TLP_RETX = 1 << 20, /* the probe was a retransmission */
 	SL_TCPF_DSACK = 1 << 21,    /* dsack_* go into the next acknowledgement */
 	SL_TCPF_UNDO = 1 << 22,     /* undo_* are valid */
-	SL_TCPF_COUNTED = 1 << 23,
+	/* 1 << 23 is free */
 	SL_TCPF_PROBE_NOW = 1 << 24,
 	SL_TCPF_SLOW_START_OVER = 1 << 25, /* cc holds `cubic` */
 	SL_TCPF_WSCALE = 1 << 26,          /* both sent a window scale */

@@ -4,7 +4,7 @@
  *
  *   input.c -> rx_fast.c --> ack.c -> recovery.c, cc_*.c
  *          \-> rx_slow.c --> rx_data.c, ooo.c
- *          \-> listen.c -> syncookie.c, addr_limit.c, rx_slow.c       timewait.c, icmp.c, timers.c
+ *          \-> listen.c -> syncookie.c, rx_slow.c                     timewait.c, icmp.c, timers.c
  *
  * Files used by these; the left calls the right, never vice versa:
  *   open.c -> close.c -> timewait.c -> tx.c -> conn.c -> tx_queue.c, ooo.c
@@ -85,7 +85,6 @@ struct sl_tcp_acked {
 };
 
 struct sl_tcp_tw;
-struct sl_tcp_addr_slot;
 
 struct sl_tcp_queue {
 	uint32_t head, tail;
@@ -134,8 +133,6 @@ struct sl_tcp {
 
 	struct sl_mempool tw;
 	uint32_t tw_head, tw_tail; /* index + 1, in order of expiry */
-	struct sl_tcp_addr_slot *addrs;
-	uint32_t addr_mask;
 	struct sl_tcp_rst_budget rsts;
 	uint64_t share_key;
 	uint32_t turn; /* calls of sl_tcp_output() */
@@ -425,15 +422,6 @@ static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
 {
 	return path->family == 4 ? sl_get_be32(path->remote) : sl_get_be64(path->remote);
 }
-
-/* addr_limit.c. Allocates the counters, if limited. Returns 0 or -ENOMEM. */
-int sl_tcp_addr_init(struct sl_tcp *t);
-void sl_tcp_addr_fini(struct sl_tcp *t);
-/* addr_limit.c. Returns true at the address's limit. */
-bool sl_tcp_addr_full(const struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
-/* Counts a connection, until sl_tcp_addr_dec(). Returns false at the limit. */
-bool sl_tcp_addr_inc(struct sl_tcp *t, const struct sl_net_path *path, uint16_t listener);
-void sl_tcp_addr_dec(struct sl_tcp *t, const struct sl_net_path *path);
 
 /* icmp.c */
 /* Lowers the MSS; sends larger segments again. Returns false if it was lower. */

@@ -14,10 +14,6 @@ static struct sl_tcp_conn *new_half_open(struct sl_tcp *t, const struct sl_tcp_s
 		sl_net_drop(t->net, SL_DROP_NO_FRAME);
 		return NULL;
 	}
-	if (sl_tcp_addr_full(t, path, listener)) {
-		sl_net_drop(t->net, SL_DROP_TCP_ADDR_LIMIT);
-		return NULL;
-	}
 	c = sl_tcp_conn_new(t, path, key, seg->f->flow_hash);
 	if (!c) {
 		sl_net_drop(t->net, SL_DROP_TCP_CONN_LIMIT);

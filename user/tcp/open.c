@@ -54,28 +54,10 @@ static void init_cwnd(struct sl_tcp_conn *c)
 	c->tcp->cc->start(c);
 }
 
-/* Returns false after RST at the address's limit. */
-static bool count_for_address(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-
-	if (!t->addrs)
-		return true;
-	if (!sl_tcp_addr_inc(t, &c->path, (uint16_t)c->listener)) {
-		sl_net_drop(t->net, SL_DROP_TCP_ADDR_LIMIT);
-		sl_tcp_abort(c);
-		return false;
-	}
-	c->flags |= SL_TCPF_COUNTED;
-	return true;
-}
-
 bool sl_tcp_establish(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
 
-	if (!(c->flags & SL_TCPF_ACTIVE) && !count_for_address(c))
-		return false;
 	sl_tcp_left_half_open(c);
 	c->state = SL_TCPS_ESTABLISHED;
 	c->rtx_at = 0;

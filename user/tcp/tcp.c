@@ -9,7 +9,6 @@ void sl_tcp_config_default(struct sl_tcp_config *cfg)
 	*cfg = (struct sl_tcp_config){
 		.max_conns = SL_DEFAULT_MAX_CONNECTIONS,
 		.max_half_open = SL_DEFAULT_MAX_HALF_OPEN,
-		.max_conns_per_addr = SL_DEFAULT_MAX_PER_ADDRESS,
 		.max_ooo_frames = 256,
 		.max_ooo_frames_total = 4096,
 		.rcv_buf = 256 << 10,
@@ -98,9 +97,6 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 				 sl_tcp_flow_match, t);
 	if (err)
 		goto fini_tw;
-	err = sl_tcp_addr_init(t);
-	if (err)
-		goto fini_flows;
 	net->tcp = (struct sl_l4){
 		.ctx = t,
 		.input = sl_tcp_input,
@@ -109,8 +105,6 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 	};
 	return t;
 
-fini_flows:
-	sl_flow_table_fini(&t->flows);
 fini_tw:
 	sl_tcp_tw_fini(t);
 fini_conns:
@@ -135,7 +129,6 @@ void sl_tcp_destroy(struct sl_tcp *t)
 		}
 	}
 	t->net->tcp = (struct sl_l4){0};
-	sl_tcp_addr_fini(t);
 	sl_flow_table_fini(&t->flows);
 	sl_tcp_tw_fini(t);
 	sl_mempool_fini(&t->conns);

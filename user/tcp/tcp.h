@@ -31,11 +31,6 @@ enum sl_tcp_close_reason {
 
 struct sl_tcp_ops {
 	/*
-	 * Returns true if many clients share the address, e.g. a load balancer: no
-	 * max_conns_per_addr. NULL: never.
-	 */
-	bool (*stands_for_many)(void *app, uint16_t listener, const struct sl_addr *remote);
-	/*
 	 * The connection reached ESTABLISHED. Returns the application's handle, or NULL to refuse
 	 * it (RST, SL_DROP_TCP_REFUSED).
 	 */
@@ -65,9 +60,8 @@ struct sl_tcp_ops {
 
 struct sl_tcp_config {
 	uint32_t max_conns;
-	uint32_t max_half_open;      /* above it SYN cookies */
-	uint32_t max_conns_per_addr; /* per address or IPv6 /64; 0: no limit */
-	uint32_t max_ooo_frames;     /* per connection */
+	uint32_t max_half_open;  /* above it SYN cookies */
+	uint32_t max_ooo_frames; /* per connection */
 	/* above it the largest holder is reduced */
 	uint32_t max_ooo_frames_total;
 	uint32_t rcv_buf;         /* maximum receive window, bytes */

@@ -176,7 +176,6 @@ TEST(defaults_are_those_of_the_keys)
 	sl_tcp_config_default(&tcp);
 	ck_assert_uint_eq(tcp.max_conns, l->max_connections);
 	ck_assert_uint_eq(tcp.max_half_open, l->max_half_open);
-	ck_assert_uint_eq(tcp.max_conns_per_addr, 0); /* the core limits addresses */
 	ck_assert_uint_eq(tcp.keepalive_ns, l->keepalive_ns);
 	ck_assert_int_eq(tcp.newreno, l->newreno);
 	ck_assert_int_eq(tcp.rst_closed_ports, l->rst_closed_ports);

@@ -232,7 +232,6 @@ int sl_load_xdp_init(struct sl_load *l, struct sl_err *err)
 	if (!rc) {
 		sl_tcp_config_default(&cfg);
 		cfg.max_conns = l->o->connections * 2 + 64;
-		cfg.max_conns_per_addr = 0;
 		cfg.keepalive_ns = 0;
 		cfg.snd_ahead = cfg.snd_buf; /* requests are sent whole */
 		io->tcp = sl_tcp_create(&io->net, &cfg, &tcp_ops, io);
