@@ -121,7 +121,7 @@ static void write_config(struct runner *r, const char *drain)
 	fclose(f);
 }
 
-static void start(struct runner *r)
+__attribute__((unused)) static void start(struct runner *r)
 {
 	struct sl_control_options o = {
 		.gateway = &gw, .config = cfg, .on_ready = on_ready, .config_file = r->file};
@@ -134,7 +134,7 @@ static void start(struct runner *r)
 	ck_assert_int_eq(pthread_create(&r->thread, NULL, run_loop, r), 0);
 }
 
-static void finish(struct runner *r)
+__attribute__((unused)) static void finish(struct runner *r)
 {
 	ck_assert_int_eq(pthread_join(r->thread, NULL), 0);
 	sl_control_close(r->c);
@@ -208,7 +208,8 @@ __attribute__((unused)) static void expect_local(const char *line, const char *s
 		      answer);
 }
 
-static void expect(const char *line, const char *header, const char *status, const char *text)
+__attribute__((unused)) static void expect(const char *line, const char *header, const char *status,
+					   const char *text)
 {
 	const char *answer = ask(line, header);
 

@@ -17,6 +17,7 @@ struct sl_gateway {
 	struct sl_svc_live live[2];
 	struct sl_svc_ctl ctl;
 	struct sl_ring *events[2];
+	bool events_wanted;
 	struct sl_codes pool_codes[2];
 	struct sl_backend_codes backend_codes;
 	atomic_bool ready, closed, faulty, restart, drain_called, drain_done;
@@ -76,6 +77,11 @@ struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t service)
 struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker)
 {
 	return worker < 2 ? g->events[worker] : NULL;
+}
+
+void sl_gateway_want_events(struct sl_gateway *g, bool wanted)
+{
+	g->events_wanted = wanted;
 }
 
 bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
@@ -178,7 +184,7 @@ static void fill_route_codes(void)
 }
 
 /* As it is at first; cfg stays the caller's. */
-static void gw_fill(struct sl_config *cfg)
+__attribute__((unused)) static void gw_fill(struct sl_config *cfg)
 {
 	static struct sl_worker_info workers[2];
 	static struct sl_interface_info iface = {"sl0", "native, \"single\" program", {0}};

@@ -223,12 +223,101 @@ static bool send_all(int fd, const char *text)
 	return true;
 }
 
+static bool send_request(const struct cli_target *t, int fd, const char *method, const char *path)
+{
+	const bool v6 = strchr(t->address, ':') != NULL;
+	char request[1600];
+
+	snprintf(request, sizeof(request),
+		 "%s %s HTTP/1.0\r\nHost: %s%s%s:%u\r\n%s%s%sContent-Length: 0\r\n\r\n", method,
+		 path, v6 ? "[" : "", t->address, v6 ? "]" : "", t->port,
+		 t->token[0] ? "Authorization: Bearer " : "", t->token, t->token[0] ? "\r\n" : "");
+	return send_all(fd, request);
+}
+
+/* Calls take for each whole line. Returns how much was taken, or -1 if it wants no more. */
+static ssize_t take_lines(char *text, size_t len, bool (*take)(void *arg, const char *line),
+			  void *arg)
+{
+	size_t at = 0;
+	char *end;
+
+	while ((end = memchr(text + at, '\n', len - at))) {
+		*end = 0;
+		if (!take(arg, text + at))
+			return -1;
+		at = (size_t)(end - text) + 1;
+	}
+	return (ssize_t)at;
+}
+
+/* Returns 0 after a signal or when take wants no more, -1 at the end of the stream. */
+static int read_lines(int fd, bool (*take)(void *arg, const char *line), void *arg, char *text,
+		      size_t size, size_t len)
+{
+	while (!term_stopped) {
+		ssize_t used = take_lines(text, len, take, arg), n;
+
+		if (used < 0)
+			return 0;
+		len -= (size_t)used;
+		memmove(text, text + used, len);
+		if (len == size) /* no line is that long */
+			len = 0;
+		n = recv(fd, text + len, size - len, 0);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			return -1;
+		len += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+/* Reads the head of an answer. Returns the start of the body, or NULL. */
+static char *read_head(int fd, char *text, size_t size, size_t *len)
+{
+	char *end = NULL;
+	ssize_t n = 1;
+
+	for (*len = 0; !end && *len < size - 1 && n > 0;) {
+		n = recv(fd, text + *len, size - 1 - *len, 0);
+		*len += n > 0 ? (size_t)n : 0;
+		text[*len] = 0;
+		end = strstr(text, "\r\n\r\n");
+	}
+	return end ? end + 4 : NULL;
+}
+
+int cli_admin_stream(const struct cli_target *t, const char *path,
+		     bool (*take)(void *arg, const char *line), void *arg, struct sl_err *err)
+{
+	static char text[64 << 10];
+	int fd = dial_admin(t, true, err), rc = -1;
+	char *body = NULL;
+	size_t len;
+
+	if (fd < 0)
+		return -1;
+	sl_err_set(err, "the gateway has ended the connection");
+	if (send_request(t, fd, "GET", path))
+		body = read_head(fd, text, sizeof(text), &len);
+	if (body && strtol(text + 9, NULL, 10) == 200) {
+		len -= (size_t)(body - text);
+		memmove(text, body, len);
+		rc = read_lines(fd, take, arg, text, sizeof(text), len);
+	} else if (body) {
+		ssize_t n = recv(fd, text + len, sizeof(text) - 1 - len, 0);
+
+		text[len + (n > 0 ? (size_t)n : 0)] = 0;
+		sl_err_set(err, "%.*s", (int)strcspn(body, "\n"), body);
+	}
+	close(fd);
+	return rc;
+}
+
 int cli_admin_ask(const struct cli_target *t, const char *method, const char *path, char **body,
 		  struct sl_err *err)
 {
-	const bool v6 = strchr(t->address, ':') != NULL;
 	struct sl_strbuf b;
-	char request[1200];
 	int fd = dial_admin(t, strcmp(method, "GET") == 0, err), status = -1;
 	const char *start;
 
@@ -236,11 +325,7 @@ int cli_admin_ask(const struct cli_target *t, const char *method, const char *pa
 	if (fd < 0)
 		return -1;
 	sl_strbuf_grow(&b, ANSWER_LIMIT);
-	snprintf(request, sizeof(request),
-		 "%s %s HTTP/1.0\r\nHost: %s%s%s:%u\r\n%s%s%sContent-Length: 0\r\n\r\n", method,
-		 path, v6 ? "[" : "", t->address, v6 ? "]" : "", t->port,
-		 t->token[0] ? "Authorization: Bearer " : "", t->token, t->token[0] ? "\r\n" : "");
-	if (send_all(fd, request)) {
+	if (send_request(t, fd, method, path)) {
 		char chunk[16384];
 		ssize_t n;
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/strbuf.h"
 #include "tools/terminal.h"
 
 #define SL_VERSION "0.1.0"
@@ -42,6 +43,7 @@ int cli_drain(int argc, char **argv);
 int cli_reload(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_trace(int argc, char **argv);
+int cli_events(int argc, char **argv);
 int cli_load(int argc, char **argv);
 int cli_agent(int argc, char **argv);
 int cli_version(int argc, char **argv);
@@ -53,6 +55,7 @@ struct cli_options {
 	const char *interface;
 	const char *interval;
 	const char *count;
+	const char *pool, *route, *backend, *status, *slow; /* filters of events */
 	bool json, roff, keep, maps, defaults, wait, no_supervise, offline, has_interface, fix;
 };
 
@@ -62,6 +65,7 @@ struct cli_options {
  *   c config     a admin   j json     k keep         m maps       d defaults   f interface
  *   i interval   n count   o offline  r roff         w wait       u no-supervise
  *   g has-interface         x fix
+ *   p pool      t route     e backend   s status    l slow
  */
 int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o);
 /* The same without arguments. Returns false after a line on stderr. */
@@ -98,6 +102,14 @@ int cli_find_admin(const struct cli_options *o, struct cli_target *t, struct sl_
  */
 int cli_admin_ask(const struct cli_target *t, const char *method, const char *path, char **body,
 		  struct sl_err *err);
+/*
+ * Calls take for each line of the answer until it returns false, or a signal. Returns 0, or -1 and
+ * a line in err.
+ */
+int cli_admin_stream(const struct cli_target *t, const char *path,
+		     bool (*take)(void *arg, const char *line), void *arg, struct sl_err *err);
+/* Appends a part of a query, escaped. */
+void cli_add_query(struct sl_strbuf *b, const char *text, size_t len);
 /* Returns GET /stats, or NULL and a line in err. */
 json_t *cli_admin_stats(const struct cli_target *t, struct sl_err *err);
 

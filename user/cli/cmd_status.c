@@ -86,7 +86,45 @@ static const char *health_of(const json_t *b)
 	return json_is_true(json_object_get(b, "backup")) ? " (backup)" : "";
 }
 
+/* "200:12 500:3": statuses of HTTP, else of gRPC calls. */
+static void print_codes(const json_t *o)
+{
+	json_t *codes = json_object_get(o, "codes"), *calls = json_object_get(o, "grpc_codes"), *v;
+	const char *key;
+
+	json_object_foreach(codes, key, v) printf(" %s:%s", key, term_count(json_number_value(v)));
+	json_object_foreach(calls, key, v)
+		printf(" grpc-%s:%s", key, term_count(json_number_value(v)));
+	putchar('\n');
+}
+
+/* Rates and latencies of the last 10 s. */
 static void print_backends(const json_t *stats)
+{
+	json_t *b;
+	size_t n;
+
+	printf("%-24s %-10s %8s %8s %9s %9s %6s  %s\n", "BACKEND", "STATE", "REQ/s", "5XX/s", "P50",
+	       "P99", "OPEN", "STATUSES SINCE START");
+	json_array_foreach(json_object_get(stats, "backends"), n, b)
+	{
+		const json_t *recent = json_object_get(b, "recent");
+		char name[120];
+
+		snprintf(name, sizeof(name), "%s/%s", cli_text(b, "pool"), cli_text(b, "name"));
+		printf("%-24s %-10s %8s %8s %9s %9s %6s ", name,
+		       json_is_true(json_object_get(b, "on_fallback")) ? "fallback"
+								       : cli_text(b, "state"),
+		       term_count(cli_number(recent, "rate")),
+		       term_count(cli_number(recent, "errors")),
+		       term_time(cli_number(recent, "p50_ns")),
+		       term_time(cli_number(recent, "p99_ns")),
+		       term_count(cli_number(b, "outstanding")));
+		print_codes(b);
+	}
+}
+
+static void print_transports(const json_t *stats)
 {
 	json_t *w, *b;
 	size_t k, n;
@@ -94,14 +132,27 @@ static void print_backends(const json_t *stats)
 	json_array_foreach(json_object_get(stats, "workers"), k, w)
 	{
 		json_array_foreach(json_object_get(w, "backends"), n, b) printf(
-			"backend %s/%s, worker %zu: %s%s, weight %.0f, %s%s; requests %s, "
-			"replies %s, failures %s, outstanding %s\n",
-			cli_text(b, "pool"), cli_text(b, "name"), k, cli_text(b, "state"),
-			health_of(b), cli_number(b, "weight"), cli_text(b, "info"),
-			json_is_true(json_object_get(b, "on_fallback")) ? " (fallback)" : "",
-			term_count(cli_number(b, "requests_sent")),
-			term_count(cli_number(b, "replies")), term_count(cli_number(b, "failures")),
-			term_count(cli_number(b, "outstanding")));
+			"backend %s/%s, worker %zu: %s%s, weight %.0f, %s%s\n", cli_text(b, "pool"),
+			cli_text(b, "name"), k, cli_text(b, "state"), health_of(b),
+			cli_number(b, "weight"), cli_text(b, "info"),
+			json_is_true(json_object_get(b, "on_fallback")) ? " (fallback)" : "");
+	}
+}
+
+static void print_routes(const json_t *stats)
+{
+	json_t *r;
+	size_t n;
+
+	printf("%-24s %-16s %s\n", "ROUTE", "POOL", "STATUSES SINCE START");
+	json_array_foreach(json_object_get(stats, "routes"), n, r)
+	{
+		const char *route = cli_text(r, "route"), *pool = cli_text(r, "pool");
+
+		if (!*route && !json_object_size(json_object_get(r, "codes")))
+			continue;
+		printf("%-24s %-16s", *route ? route : "none", *pool ? pool : "-");
+		print_codes(r);
 	}
 }
 
@@ -153,17 +204,23 @@ static void print_subsets(const json_t *service)
 
 static void print_pools(const json_t *stats)
 {
-	json_t *s, *total;
+	json_t *p;
 	size_t n;
 
-	json_array_foreach(json_object_get(stats, "pools"), n, s)
+	printf("%-24s %8s %8s %8s %9s %9s %6s  %s\n", "POOL", "REQ/s", "4XX/s", "5XX/s", "P50",
+	       "P99", "QUEUE", "STATUSES SINCE START");
+	json_array_foreach(json_object_get(stats, "pools"), n, p)
 	{
-		total = json_object_get(json_object_get(s, "stages"), "total");
-		printf("pool %s: %s requests, p50 %s, p99 %s since start\n", cli_text(s, "pool"),
-		       term_count(cli_number(total, "count")),
-		       term_time(cli_number(total, "p50_ns")),
-		       term_time(cli_number(total, "p99_ns")));
-		print_subsets(s);
+		const json_t *recent = json_object_get(p, "recent");
+
+		printf("%-24s %8s %8s %8s %9s %9s %6s ", cli_text(p, "pool"),
+		       term_count(cli_number(recent, "rate")),
+		       term_count(cli_number(recent, "4xx")), term_count(cli_number(recent, "5xx")),
+		       term_time(cli_number(recent, "p50_ns")),
+		       term_time(cli_number(recent, "p99_ns")),
+		       term_count(cli_number(recent, "queued")));
+		print_codes(p);
+		print_subsets(p);
 	}
 }
 
@@ -193,10 +250,12 @@ static void print_status(const json_t *stats)
 	       ready ? "ready" : "not ready: ", ready ? "" : cli_text(stats, "why_not_ready"),
 	       term_time(cli_number(stats, "uptime_ns")), cli_text(stats, "config"),
 	       json_array_size(json_object_get(stats, "workers")));
-	print_interfaces(stats);
-	print_backends(stats);
-	print_agents(stats);
 	print_pools(stats);
+	print_backends(stats);
+	print_routes(stats);
+	print_transports(stats);
+	print_agents(stats);
+	print_interfaces(stats);
 	print_certificates(stats);
 	printf("requests %s, in progress %s, connections %s (half open %s; idle ones take %.0f "
 	       "bytes each)\n",
@@ -237,7 +296,7 @@ int cli_status(int argc, char **argv)
 	return rc;
 }
 
-static void add_query(struct sl_strbuf *b, const char *text, size_t len)
+void cli_add_query(struct sl_strbuf *b, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)text[i];
@@ -287,16 +346,16 @@ int cli_set(int argc, char **argv)
 	of = o.interface ? o.interface : argv[1];
 	sl_strbuf_fixed(&b, path, sizeof(path));
 	sl_strbuf_str(&b, o.interface ? "/edge?interface=" : "/set?pool=");
-	add_query(&b, of, strlen(of));
+	cli_add_query(&b, of, strlen(of));
 	for (int i = o.interface ? 1 : 2; i < argc; i++) {
 		const char *eq = strchr(argv[i], '=');
 
 		if (!eq)
 			return cli_usage("set", "found \"%.64s\"; allowed: NAME=VALUE", argv[i]);
 		sl_strbuf_char(&b, '&');
-		add_query(&b, argv[i], (size_t)(eq - argv[i]));
+		cli_add_query(&b, argv[i], (size_t)(eq - argv[i]));
 		sl_strbuf_char(&b, '=');
-		add_query(&b, eq + 1, strlen(eq + 1));
+		cli_add_query(&b, eq + 1, strlen(eq + 1));
 	}
 	if (b.err)
 		return cli_usage("set", "found too much at once");

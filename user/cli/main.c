@@ -94,6 +94,21 @@ const struct cli_command cli_commands[] = {
 		       "  --count N            end after N looks (default: go on)\n"
 		       "  --json               one JSON object per look\n",
 	 cli_trace},
+	{"events", "[-c FILE] [--status 5xx] [--slow 100ms] [--pool NAME]",
+	 "a line for each request as it ends",
+	 ADMIN_OPTIONS
+	 "  --status S           only replies with this status or class: 503, 5xx\n"
+	 "  --slow DURATION      only requests that took as long\n"
+	 "  --pool NAME          only requests of this pool\n"
+	 "  --route PREFIX       only requests of the route with this prefix\n"
+	 "  --backend NAME       only requests that this backend got last\n"
+	 "  --count N            end after N lines (default: go on)\n"
+	 "  --json               lines as in the access log, with all fields\n"
+	 "\n"
+	 "A class of gRPC calls follows from their gRPC status: 5xx are faults of the\n"
+	 "server, 4xx other errors. The gateway's Unix socket is needed. A slow reader\n"
+	 "misses lines, which it is told of; it never slows the gateway.\n",
+	 cli_events},
 	{"agent", "--listen ENDPOINTS --to URL [OPTIONS]",
 	 "make a server that knows nothing of sluice a backend",
 	 "  --listen ENDPOINTS   where gateways reach it: shm:///PATH, rdma://ADDRESS:PORT,\n"

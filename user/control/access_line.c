@@ -27,7 +27,7 @@ unsigned sl_access_status(const struct sl_event *e)
 	return sl_code_http(&end);
 }
 
-static unsigned grpc_status(const struct sl_event *e)
+unsigned sl_access_grpc_status(const struct sl_event *e)
 {
 	struct sl_code_end end = end_of(e);
 
@@ -161,7 +161,7 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 		put_name(b, "backend", e->backend);
 	put_number(b, "status", sl_access_status(e));
 	if (e->proto == SL_PROTO_GRPC)
-		put_number(b, "grpc_status", grpc_status(e));
+		put_number(b, "grpc_status", sl_access_grpc_status(e));
 	put_name(b, "outcome", outcome_names[e->outcome].name);
 	put_span(b, "reason", sl_outcome_text((enum sl_outcome)e->outcome));
 	if (e->upgrade_ignored)

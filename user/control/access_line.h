@@ -20,5 +20,7 @@ void sl_access_line(struct sl_strbuf *b, const struct sl_event *e,
 		    const struct sl_cfg_access_log *cfg, uint64_t unix_ns);
 /* Returns the HTTP status of the reply, or the equivalent one. */
 unsigned sl_access_status(const struct sl_event *e);
+/* Returns the gRPC status of a gRPC call. */
+unsigned sl_access_grpc_status(const struct sl_event *e);
 
 #endif

@@ -19,7 +19,6 @@
 
 enum {
 	BUFFER = 256 << 10,
-	EVENTS_AT_ONCE = 16,
 	MODE = 0640,
 };
 
@@ -141,41 +140,23 @@ static bool is_wanted(struct sl_access_log *l, const struct sl_event *e)
 	return true;
 }
 
-static bool has_room(const struct sl_access_log *l)
+bool sl_access_log_has_room(struct sl_access_log *l, unsigned cnt)
 {
-	return l->lines.cap - l->lines.len > (size_t)EVENTS_AT_ONCE * SL_ACCESS_LINE_MAX;
+	size_t len = (size_t)cnt * SL_ACCESS_LINE_MAX;
+
+	if (l->lines.cap - l->lines.len <= len)
+		flush_lines(l);
+	return l->lines.cap - l->lines.len > len;
 }
 
-/* Reads at most one ring of records, so that fast workers cannot keep the control thread here. */
-static void drain_ring(struct sl_access_log *l, struct sl_ring *ring)
+void sl_access_log_put(struct sl_access_log *l, const struct sl_event *e, uint64_t unix_ns)
 {
-	struct sl_event events[EVENTS_AT_ONCE];
-	struct timespec unix_now;
-	uint64_t epoch;
-
-	clock_gettime(CLOCK_REALTIME, &unix_now);
-	epoch = (uint64_t)unix_now.tv_sec * SL_NS_PER_SEC + (uint64_t)unix_now.tv_nsec -
-		sl_now_ns();
-	for (unsigned n, taken = 0; taken < SL_EVENT_RING; taken += n) {
-		if (!has_room(l))
-			flush_lines(l);
-		n = has_room(l) ? sl_events_take(ring, events, EVENTS_AT_ONCE) : 0;
-		if (!n)
-			return;
-		for (unsigned i = 0; i < n; i++) {
-			if (is_wanted(l, &events[i]))
-				sl_access_line(&l->lines, &events[i], &l->cfg,
-					       epoch + events[i].end_ns);
-		}
-	}
+	if (is_wanted(l, e))
+		sl_access_line(&l->lines, e, &l->cfg, unix_ns);
 }
 
-void sl_access_log_run(struct sl_access_log *l, struct sl_gateway *g)
+void sl_access_log_flush(struct sl_access_log *l)
 {
-	struct sl_ring *ring;
-
-	for (uint32_t w = 0; (ring = sl_gateway_events(g, w)); w++)
-		drain_ring(l, ring);
 	flush_lines(l);
 }
 

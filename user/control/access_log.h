@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "core/event.h"
 #include "gateway/gateway.h"
 
 struct sl_access_log;
@@ -21,8 +22,12 @@ struct sl_access_log;
  * Opens the file with privileges, owned by the gateway's account. Returns NULL and one line in err.
  */
 struct sl_access_log *sl_access_log_open(const struct sl_config *cfg, struct sl_err *err);
-/* Writes new records, without waiting. */
-void sl_access_log_run(struct sl_access_log *l, struct sl_gateway *g);
+/* Returns true if cnt more lines fit, without waiting. */
+bool sl_access_log_has_room(struct sl_access_log *l, unsigned cnt);
+/* Adds the line of a request, or none by the sample rate. unix_ns: its end. */
+void sl_access_log_put(struct sl_access_log *l, const struct sl_event *e, uint64_t unix_ns);
+/* Writes what the file accepts, without waiting. */
+void sl_access_log_flush(struct sl_access_log *l);
 /* Opens the file again. Keeps the old file and logs the error on failure. */
 void sl_access_log_reopen(struct sl_access_log *l);
 /* Applies reloaded settings and detects a rotated file. Called once a second. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/admin_impl.h"
+#include "control/request_feed.h"
 
 static const struct {
 	unsigned max_conns, timeout_s;
@@ -111,7 +112,7 @@ static enum MHD_Result answer_request(struct admin_request *r, enum admin_class 
 	}
 	return admin_reply_text(
 		r->conn, MHD_HTTP_NOT_FOUND,
-		"allowed: / /livez /readyz /metrics /stats /events /drain /reload /set /edge");
+		"allowed: / /livez /readyz /metrics /stats /history /events /requests /drain /reload /set /edge");
 }
 
 static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, const char *url,
@@ -235,6 +236,7 @@ struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
 		return NULL;
 	*a = (struct sl_admin){.control = c, .g = g, .window = w, .socket = {.fd = -1}};
 	sl_list_init(&a->listeners);
+	sl_list_init(&a->readers);
 	rc = sl_authz_init(&a->authz, &cfg->admin, err);
 	a->acceptor = rc ? NULL : admin_acceptor_open(hand_to_server, a);
 	if (!a->acceptor)
@@ -298,5 +300,6 @@ void sl_admin_run(struct sl_admin *a)
 void sl_admin_tick(struct sl_admin *a)
 {
 	admin_events_tick(a);
+	admin_requests_tick(a);
 	run_servers(a);
 }

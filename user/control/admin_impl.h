@@ -29,7 +29,7 @@ struct sl_admin {
 	struct admin_acceptor *acceptor;
 	struct sl_admin_socket socket;
 	struct admin_server servers[ADMIN_CLASSES];
-	struct sl_list listeners;
+	struct sl_list listeners, readers; /* of /events; of /requests */
 	bool open;
 };
 
@@ -53,7 +53,7 @@ extern const size_t admin_handler_cnt;
 /* Answers with a line of text. Returns the handler's result. */
 enum MHD_Result admin_reply_text(struct MHD_Connection *conn, unsigned status, const char *text);
 
-/* /events: send an event to each client; end one; end all. */
+/* Sends an event to each client of /events. Ends one client of /events or /requests; all. */
 void admin_events_tick(struct sl_admin *a);
 void admin_events_leave(struct event_listener *l);
 void admin_events_end(struct sl_admin *a);

@@ -26,38 +26,46 @@ void sl_codes_of_pool(struct sl_gateway *g, const struct sl_gateway_info *in, ui
 		sl_codes_sum(out, sl_gateway_pool_codes(g, w, pool));
 }
 
-/* Workers list their backends in the configuration's order, each without those it does not use. */
-void sl_codes_of_backend(const struct sl_gateway_info *in, const char *pool, const char *name,
-			 struct sl_backend_codes *out)
+static void add_backend(struct sl_backend_sum *to, const struct sl_backend_info *k)
 {
-	*out = (struct sl_backend_codes){0};
-	for (uint32_t w = 0; w < in->worker_cnt; w++) {
-		for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
-			const struct sl_backend_info *k = &in->workers[w].backends[i];
-
-			if (!k->codes || strcmp(k->name, name) != 0 || strcmp(k->pool, pool) != 0)
-				continue;
-			sl_codes_sum(&out->codes, &k->codes->codes);
-			sl_hist_merge(out->bucket, k->codes->bucket);
-			out->sum_ns += k->codes->sum_ns;
-			break;
-		}
-	}
+	to->workers[k->state < SL_BACKEND_SUM_STATES ? k->state : 0]++;
+	to->on_fallback |= k->on_fallback;
+	to->outstanding += k->stats.outstanding;
+	to->failures += k->stats.failures;
+	to->info = k->info;
+	if (!k->codes)
+		return;
+	sl_codes_sum(&to->codes.codes, &k->codes->codes);
+	sl_hist_merge(to->codes.bucket, k->codes->bucket);
+	to->codes.sum_ns += k->codes->sum_ns;
 }
 
-void sl_codes_each_backend(const struct sl_gateway_info *in,
-			   void (*visit)(void *arg, const char *pool, const char *name,
-					 const struct sl_backend_codes *codes),
-			   void *arg)
+static bool is_backend(const struct sl_backend_info *k, const char *pool, const char *name)
 {
-	struct sl_backend_codes sum;
+	return strcmp(k->name, name) == 0 && strcmp(k->pool, pool) == 0;
+}
+
+/* Workers list their backends in the configuration's order, without those that they do not use. */
+void sl_codes_each_backend(const struct sl_gateway_info *in,
+			   void (*visit)(void *arg, const struct sl_backend_sum *sum), void *arg)
+{
+	uint32_t next[SL_MAX_WORKERS] = {0};
 
 	for (uint32_t p = 0; in->worker_cnt && p < in->cfg->pool_cnt; p++) {
 		const struct sl_cfg_pool *pool = &in->cfg->pools[p];
 
 		for (uint32_t i = 0; i < pool->backend_cnt; i++) {
-			sl_codes_of_backend(in, pool->name, pool->backends[i].name, &sum);
-			visit(arg, pool->name, pool->backends[i].name, &sum);
+			struct sl_backend_sum sum = {.pool = pool->name,
+						     .name = pool->backends[i].name};
+
+			for (uint32_t w = 0; w < in->worker_cnt; w++) {
+				const struct sl_worker_info *wi = &in->workers[w];
+
+				if (next[w] < wi->backend_cnt &&
+				    is_backend(&wi->backends[next[w]], sum.pool, sum.name))
+					add_backend(&sum, &wi->backends[next[w]++]);
+			}
+			visit(arg, &sum);
 		}
 	}
 }
@@ -140,8 +148,7 @@ static void put_codes(struct code_family *f, const struct sl_codes *c)
 	sl_strbuf_reset(&f->labels);
 }
 
-/* Returns true for the first route with these counters. */
-static bool is_first(struct sl_gateway *g, uint32_t route)
+bool sl_codes_is_first_route(const struct sl_gateway *g, uint32_t route)
 {
 	const struct sl_route_codes *r = sl_gateway_route_codes(g, 0, route);
 
@@ -158,7 +165,7 @@ static void render_routes(struct sl_gateway *g, const struct sl_gateway_info *in
 	for (uint32_t i = 0; g && i <= in->cfg->route_cnt; i++) {
 		struct sl_codes sum = {0};
 
-		if (!is_first(g, i))
+		if (!sl_codes_is_first_route(g, i))
 			continue;
 		for (uint32_t w = 0; w < in->worker_cnt; w++)
 			sl_codes_sum(&sum, &sl_gateway_route_codes(g, w, i)->codes);
@@ -179,14 +186,13 @@ static void render_pools(struct sl_gateway *g, const struct sl_gateway_info *in,
 	}
 }
 
-static void put_backend(void *arg, const char *pool, const char *name,
-			const struct sl_backend_codes *codes)
+static void put_backend(void *arg, const struct sl_backend_sum *sum)
 {
 	struct code_family *f = arg;
 
-	set_label(f, "pool", pool);
-	set_label(f, "backend", name);
-	put_codes(f, &codes->codes);
+	set_label(f, "pool", sum->pool);
+	set_label(f, "backend", sum->name);
+	put_codes(f, &sum->codes.codes);
 }
 
 static void render_codes(struct sl_gateway *g, const struct sl_gateway_info *in,
@@ -228,9 +234,9 @@ static void put_buckets(struct sl_strbuf *b, const char *name, const char *label
 	sl_strbuf_printf(b, "%s_count{%s} %" PRIu64 "\n", name, labels, below);
 }
 
-static void put_backend_time(void *arg, const char *pool, const char *name,
-			     const struct sl_backend_codes *codes)
+static void put_backend_time(void *arg, const struct sl_backend_sum *sum)
 {
+	const struct sl_backend_codes *codes = &sum->codes;
 	uint64_t bucket[SL_CODE_BOUND_CNT + 1] = {0};
 	struct code_family *f = arg;
 	unsigned at = 0;
@@ -241,8 +247,8 @@ static void put_backend_time(void *arg, const char *pool, const char *name,
 			at++;
 		bucket[at] += codes->bucket[i];
 	}
-	set_label(f, "pool", pool);
-	set_label(f, "backend", name);
+	set_label(f, "pool", sum->pool);
+	set_label(f, "backend", sum->name);
 	put_buckets(f->b, f->name, sl_strbuf_cstr(&f->labels), bucket, codes->sum_ns);
 	sl_strbuf_reset(&f->labels);
 }
@@ -280,7 +286,7 @@ static void render_durations(struct sl_gateway *g, const struct sl_gateway_info 
 	for (uint32_t i = 0; g && i <= in->cfg->route_cnt; i++) {
 		struct sl_duration sum[SL_DURATION_SLOTS] = {0};
 
-		if (!is_first(g, i))
+		if (!sl_codes_is_first_route(g, i))
 			continue;
 		for (uint32_t w = 0; w < in->worker_cnt; w++) {
 			const struct sl_route_codes *r = sl_gateway_route_codes(g, w, i);

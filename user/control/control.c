@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "control/control_impl.h"
+#include "control/request_feed.h"
 #include "sandbox/notify.h"
 
 /* The access log has the highest rate of events. */
@@ -73,8 +74,9 @@ fail:
 void sl_control_close(struct sl_control *c)
 {
 	sl_admin_close(c->admin);
+	c->admin = NULL;
 	if (c->log)
-		sl_access_log_run(c->log, c->opt.gateway);
+		sl_request_feed_run(c);
 	sl_access_log_close(c->log);
 	sl_config_free(c->reload_wait);
 	sl_window_fini(&c->window);
@@ -163,6 +165,7 @@ static void check_state(struct sl_control *c, uint64_t now_ns)
 	report_status(c);
 	sl_log_report_lost();
 	sl_window_tick(&c->window, c->opt.gateway, now_ns);
+	sl_history_tick(c->window.history, c->opt.gateway, now_ns);
 	if (c->admin)
 		sl_admin_tick(c->admin);
 	if (c->log)
@@ -192,10 +195,11 @@ uint32_t sl_control_run(struct sl_control *c)
 		{.fd = c->signal_fd, .events = POLLIN},
 		{.fd = -1, .events = POLLIN},
 	};
+	bool reads = c->log != NULL;
 
 	for (;;) {
 		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_reported;
-		int wait_ms = busy ? STEP_POLL_MS : c->log ? LOG_POLL_MS : POLL_MS;
+		int wait_ms = busy ? STEP_POLL_MS : reads ? LOG_POLL_MS : POLL_MS;
 
 		/* No admin requests are accepted before READY=1 was sent. */
 		if (c->admin && c->open_reported)
@@ -205,8 +209,7 @@ uint32_t sl_control_run(struct sl_control *c)
 		take_signals(c);
 		if (c->admin && c->open_reported)
 			sl_admin_run(c->admin);
-		if (c->log)
-			sl_access_log_run(c->log, c->opt.gateway);
+		reads = sl_request_feed_run(c);
 		sl_control_step(c);
 		if (c->broken || (c->draining && (sl_gateway_drain(c->opt.gateway) || c->stop ||
 						  sl_now_ns() >= c->drain_until_ns))) {

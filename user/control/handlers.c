@@ -12,23 +12,14 @@
 #include "control/dashboard.h"
 #include "control/acl_api.h"
 #include "control/backend_override.h"
+#include "control/event_stream.h"
 #include "control/metrics.h"
+#include "control/request_feed.h"
 
 enum {
-	LISTENERS = 16, /* per class */
 	METRICS_LIMIT = 64 << 20,
 	EVENT_LIMIT = 4 << 20,
-};
-
-/* A client of /events. Its connection is suspended once `text` was sent. */
-struct event_listener {
-	struct sl_list link;
-	struct admin_conns *conns;
-	struct admin_conn *ac; /* NULL: being ended */
-	struct MHD_Connection *conn;
-	struct sl_strbuf text;
-	size_t sent;
-	bool suspended;
+	REQUESTS_LIMIT = 1 << 20,
 };
 
 static enum MHD_Result queue_reply(struct MHD_Connection *conn, unsigned status, const char *type,
@@ -127,6 +118,20 @@ static enum MHD_Result get_dashboard(struct admin_request *r)
 			   sl_dashboard_len(), MHD_RESPMEM_PERSISTENT);
 }
 
+static enum MHD_Result get_history(struct admin_request *r)
+{
+	struct sl_strbuf b;
+
+	sl_strbuf_grow(&b, METRICS_LIMIT);
+	sl_history_write(r->admin->window->history, &b);
+	if (b.err) {
+		sl_strbuf_fini(&b);
+		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+	}
+	return queue_reply(r->conn, MHD_HTTP_OK, "application/json", b.ptr, b.len,
+			   MHD_RESPMEM_MUST_FREE);
+}
+
 static void fill_event(struct event_listener *l, const char *json)
 {
 	sl_strbuf_reset(&l->text);
@@ -138,93 +143,43 @@ static void fill_event(struct event_listener *l, const char *json)
 		sl_strbuf_reset(&l->text);
 }
 
-static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
-{
-	struct event_listener *l = arg;
-	size_t n = l->text.len - l->sent;
-
-	(void)pos;
-	if (!l->ac)
-		return MHD_CONTENT_READER_END_WITH_ERROR;
-	if (!n) {
-		l->suspended = true;
-		MHD_suspend_connection(l->conn);
-		return 0;
-	}
-	if (n > max)
-		n = max;
-	memcpy(buf, l->text.ptr + l->sent, n);
-	l->sent += n;
-	return (ssize_t)n;
-}
-
-void admin_events_leave(struct event_listener *l)
-{
-	if (!l->ac)
-		return;
-	l->ac->listener = NULL;
-	l->ac = NULL;
-	l->conns->listener_cnt--;
-	if (l->suspended)
-		MHD_resume_connection(l->conn);
-	l->suspended = false;
-}
-
-static void free_listener(void *arg)
-{
-	struct event_listener *l = arg;
-
-	if (l->ac) {
-		l->ac->listener = NULL;
-		l->conns->listener_cnt--;
-	}
-	sl_list_del(&l->link);
-	sl_strbuf_fini(&l->text);
-	free(l);
-}
-
 static enum MHD_Result get_events(struct admin_request *r)
 {
-	struct sl_admin *a = r->admin;
-	struct admin_conn *ac = admin_conn_of(r->conn);
-	struct MHD_Response *resp;
-	struct event_listener *l;
-	enum MHD_Result res;
+	struct event_listener *l = event_stream_new(r, EVENT_LIMIT);
 	json_t *stats;
 	char *text;
 
-	l = ac ? calloc(1, sizeof(*l)) : NULL;
 	if (!l)
 		return MHD_NO;
-	if (r->conns->listener_cnt >= LISTENERS)
-		admin_events_leave(admin_conns_find_victim(r->conns, true)->listener);
-	l->conns = r->conns;
-	l->conn = r->conn;
-	sl_strbuf_grow(&l->text, EVENT_LIMIT);
-	sl_list_init(&l->link);
-	resp = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 64 << 10, read_event, l,
-						 free_listener);
-	if (!resp) {
-		sl_strbuf_fini(&l->text);
-		free(l);
-		return MHD_NO;
-	}
-	sl_list_add_tail(&a->listeners, &l->link);
-	l->ac = ac;
-	ac->listener = l;
-	r->conns->listener_cnt++;
-	stats = stats_of(a);
+	stats = stats_of(r->admin);
 	text = json_dumps(stats, JSON_COMPACT);
 	json_decref(stats);
 	if (text)
 		fill_event(l, text);
 	free(text);
-	MHD_add_response_header(resp, "Content-Type", "text/event-stream");
-	MHD_add_response_header(resp, "Cache-Control", "no-store");
-	MHD_add_response_header(resp, "Connection", "close");
-	res = MHD_queue_response(r->conn, MHD_HTTP_OK, resp);
-	MHD_destroy_response(resp);
-	return res;
+	return event_stream_begin(r, l, &r->admin->listeners, "text/event-stream");
+}
+
+static enum MHD_Result get_requests(struct admin_request *r)
+{
+	struct sl_err err = SL_ERR(200);
+	struct request_filter *f;
+	struct event_listener *l;
+
+	/* Any process of the host reaches TCP, and paths may be secret. */
+	if (r->conns != &r->admin->servers[ADMIN_OPERATOR].conns)
+		return admin_reply_text(r->conn, MHD_HTTP_FORBIDDEN,
+					"found a request over TCP; allowed: the Unix socket");
+	f = request_filter_new(r->conn, &err);
+	if (!f)
+		return admin_reply_text(r->conn, MHD_HTTP_BAD_REQUEST, err.text);
+	l = event_stream_new(r, REQUESTS_LIMIT);
+	if (!l) {
+		free(f);
+		return MHD_NO;
+	}
+	l->filter = f;
+	return event_stream_begin(r, l, &r->admin->readers, "application/x-ndjson");
 }
 
 static enum MHD_Result post_drain(struct admin_request *r)
@@ -370,19 +325,6 @@ static enum MHD_Result post_acl(struct admin_request *r)
 	return reply_json(r->conn, sl_acl_json(r->admin->g, e.change.interface));
 }
 
-void admin_events_end(struct sl_admin *a)
-{
-	struct sl_list *pos, *tmp;
-
-	sl_list_for_each_safe (pos, tmp, &a->listeners) {
-		struct event_listener *l = sl_container_of(pos, struct event_listener, link);
-
-		if (l->suspended)
-			MHD_resume_connection(l->conn);
-		l->suspended = false;
-	}
-}
-
 void admin_events_tick(struct sl_admin *a)
 {
 	struct sl_list *pos;
@@ -403,17 +345,17 @@ void admin_events_tick(struct sl_admin *a)
 		if (!l->suspended)
 			continue;
 		fill_event(l, text);
-		l->suspended = false;
-		MHD_resume_connection(l->conn);
+		event_stream_wake(l);
 	}
 	free(text);
 }
 
 const struct admin_handler admin_handlers[] = {
-	{"/", false, get_dashboard},    {"/livez", false, get_livez},
-	{"/readyz", false, get_readyz}, {"/metrics", false, get_metrics},
-	{"/stats", false, get_stats},   {"/events", false, get_events},
-	{"/drain", true, post_drain},   {"/set", true, post_set},
-	{"/reload", true, post_reload}, {"/edge", true, post_acl},
+	{"/", false, get_dashboard},      {"/livez", false, get_livez},
+	{"/readyz", false, get_readyz},   {"/metrics", false, get_metrics},
+	{"/stats", false, get_stats},     {"/events", false, get_events},
+	{"/history", false, get_history}, {"/requests", false, get_requests},
+	{"/drain", true, post_drain},     {"/set", true, post_set},
+	{"/reload", true, post_reload},   {"/edge", true, post_acl},
 };
 const size_t admin_handler_cnt = SL_ARRAY_LEN(admin_handlers);

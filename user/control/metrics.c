@@ -14,6 +14,7 @@
 #include "control/fields.h"
 #include "control/metric_text.h"
 #include "control/quota_metrics.h"
+#include "control/request_feed.h"
 
 /* Buckets are powers of two of nanoseconds from 1 us to 17 s, which the histograms have, too. */
 enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
@@ -458,6 +459,10 @@ static void render_gateway(struct sl_gateway *g, struct sl_strbuf *b,
 			 (double)(sl_now_ns() - in->start_ns) / 1e9);
 	write_head(b, "", "broken_checks", "counter", "faults of our own that were stepped around");
 	sl_strbuf_printf(b, "sluice_broken_checks_total %" PRIu64 "\n", sl_checks_broken());
+	write_head(b, "", "event_lines_missed", "counter",
+		   "lines that clients of `sluice events` did not take in time");
+	sl_strbuf_printf(b, "sluice_event_lines_missed_total %" PRIu64 "\n",
+			 sl_request_feed_missed());
 	write_head(b, "", "log_lines_lost", "counter",
 		   "lines that standard error did not take at once, of the gateway and its agents");
 	sl_strbuf_printf(b, "sluice_log_lines_lost_total %" PRIu64 "\n", sl_log_lost());

@@ -9,6 +9,7 @@
 #include "base/hist.h"
 #include "config/agent_status.h"
 #include "control/fields.h"
+#include "control/stats_replies.h"
 
 enum { WINDOW_NS = 2000000000 };
 
@@ -30,7 +31,8 @@ int sl_window_init(struct sl_window *w, uint32_t service_max)
 	*w = (struct sl_window){.cnt = service_max * SL_STAGE_CNT};
 	w->older = calloc(w->cnt + 1, sizeof(*w->older));
 	w->newer = calloc(w->cnt + 1, sizeof(*w->newer));
-	if (w->older && w->newer)
+	w->history = sl_history_new();
+	if (w->older && w->newer && w->history)
 		return 0;
 	sl_window_fini(w);
 	return -ENOMEM;
@@ -40,6 +42,7 @@ void sl_window_fini(struct sl_window *w)
 {
 	free(w->older);
 	free(w->newer);
+	sl_history_free(w->history);
 	*w = (struct sl_window){0};
 }
 
@@ -217,6 +220,7 @@ static json_t *service_json(struct sl_gateway *g, const struct sl_gateway_info *
 		json_object_set_new(stages, stage_names[st].name, stage);
 	}
 	json_object_set_new(o, "stages", stages);
+	sl_stats_add_pool(o, g, in, s, win->history);
 	return o;
 }
 
@@ -300,6 +304,7 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 		json_array_append_new(list, service_json(g, in, win, s));
 	json_object_set_new(o, "pools", list);
 	json_object_set(o, "services", list); /* former name, for scripts */
+	sl_stats_add_lists(o, g, in, win->history);
 	json_object_set_new(o, "agents", agents_json());
 	json_object_set_new(o, "certificates", certificates_json(in->cfg));
 	return o;

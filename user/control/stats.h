@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "control/history.h"
 #include "gateway/gateway.h"
 
 /*
@@ -18,6 +19,7 @@ struct sl_window {
 	struct sl_svc_hist *older, *newer; /* [slot][SL_STAGE_CNT], summed over workers */
 	uint32_t cnt;
 	uint64_t next_ns;
+	struct sl_history *history; /* NULL before sl_window_init() */
 };
 
 /* Allocates empty histograms for service_max services. Returns 0 or -ENOMEM. */

@@ -140,7 +140,7 @@ static int create_memory(struct sl_core *c)
 	if (!rc)
 		rc = sl_mempool_init(&c->body_matches, sizeof(struct sl_body_match), 64,
 				     l->max_exchanges);
-	if (!rc && c->cfg->access_log.file)
+	if (!rc)
 		rc = sl_events_init(c);
 	if (rc)
 		return rc;

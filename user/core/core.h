@@ -117,8 +117,9 @@ struct sl_core {
 	struct sl_mempool heads;        /* env.heads */
 	void **head_conns;              /* env.head_conns: clients */
 	struct sl_mempool notes;        /* struct sl_event */
-	struct sl_ring *events;         /* NULL: no reader */
-	struct sl_list pools;           /* in force or referenced */
+	struct sl_ring *events;
+	_Atomic bool events_wanted; /* set by the control thread: `events` has a reader */
+	struct sl_list pools;       /* in force or referenced */
 	struct sl_dgram *dgram;
 	const struct sl_udp_peer *datagram_from; /* of the datagram being read */
 	struct sl_core_maps maps;

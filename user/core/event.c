@@ -17,7 +17,8 @@ int sl_events_init(struct sl_core *c)
 
 	if (rc)
 		return rc;
-	c->events = sl_ring_new(SL_EVENT_RING * SL_EVENT_WORDS);
+	c->events = sl_ring_new((c->cfg->access_log.file ? SL_EVENT_RING : SL_EVENT_RING_SMALL) *
+				SL_EVENT_WORDS);
 	return c->events ? 0 : -ENOMEM;
 }
 

@@ -6,7 +6,7 @@
  *   begin -> note: client, request       sent -> backend, batch       head -> status
  *   done, cancel -> times, sizes, outcome -> ring of this worker -> control thread
  *
- * Without a reader there are no notes (core->events is NULL). A record that finds the ring full is
+ * Without a reader there are no notes (core->events_wanted). A record that finds the ring full is
  * dropped and counted (access_log_dropped).
  */
 #ifndef SL_CORE_EVENT_H
@@ -69,7 +69,8 @@ struct sl_event {
 
 enum {
 	SL_EVENT_WORDS = sizeof(struct sl_event) / sizeof(uint64_t),
-	SL_EVENT_RING = 16384, /* records; 16 MiB a worker, 100 ms at 160,000/s */
+	SL_EVENT_RING = 16384,      /* records; 16 MiB a worker, 100 ms at 160,000/s */
+	SL_EVENT_RING_SMALL = 1024, /* without an access log */
 };
 /* The size divides that of the ring: a record is written whole or not at all. */
 _Static_assert(sizeof(struct sl_event) == 1024, "a record is a power of two");
@@ -77,9 +78,20 @@ _Static_assert(sizeof(struct sl_event) == 1024, "a record is a power of two");
 /* Returns a text; empty: not sent, or not asked for. */
 struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which);
 
-/* Returns 0 or -ENOMEM. */
+/* Allocates the ring. No records are made before sl_events_want(). Returns 0 or -ENOMEM. */
 int sl_events_init(struct sl_core *c);
 void sl_events_fini(struct sl_core *c);
+
+/* Begins or ends making records. Control thread. */
+static inline void sl_events_want(struct sl_core *c, bool wanted)
+{
+	atomic_store_explicit(&c->events_wanted, wanted, memory_order_relaxed);
+}
+/* Worker. */
+static inline bool sl_events_wanted(const struct sl_core *c)
+{
+	return atomic_load_explicit(&c->events_wanted, memory_order_relaxed);
+}
 
 /* Notes the request for the access log; counts a drop without memory. */
 void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq);

@@ -281,7 +281,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 
 	if (!x) {
 		count_refused(c, rq, match->route, o);
-		if (c->events)
+		if (sl_events_wanted(c))
 			sl_event_refused(c, cl, rq, match->route, o);
 		return NULL;
 	}
@@ -301,7 +301,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	sl_list_init(&x->item.link);
 	sl_list_init(&x->rate_node);
 	sl_list_init(&x->quota_node);
-	if (c->events)
+	if (sl_events_wanted(c))
 		sl_event_begin(x, rq);
 	sl_worker_cfg_get(x->wcfg);
 	c->stats.requests++;

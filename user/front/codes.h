@@ -62,7 +62,7 @@ enum {
 	SL_CODE_BOUNDS_US(X)
 #undef X
 		SL_CODE_BOUND_CNT,
-	SL_ROUTE_LABEL = 256, /* longer ones are cut, and share counters */
+	SL_ROUTE_LABEL = 256,  /* longer ones are cut, and share counters */
 	SL_DURATION_SLOTS = 8, /* the last one: statuses without a slot */
 	SL_DURATION_OTHER = SL_DURATION_SLOTS - 1,
 };

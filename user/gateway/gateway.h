@@ -180,6 +180,9 @@ int sl_gateway_override_set(struct sl_gateway *g, const char *pool, const char *
  */
 struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker);
 
+/* Makes the workers fill those rings, or not. */
+void sl_gateway_want_events(struct sl_gateway *g, bool wanted);
+
 /*
  * Adds rules to the access list of an interface (xio/xdp/acl_map.h). Action 0 removes the rule of
  * its prefix. Stops at the first error. Returns 0, or -errno and one line in err.

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/client.h"
+#include "core/event.h"
 #include "core/pool.h"
 #include "xio/xsk_port.h"
 
@@ -130,6 +131,12 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker)
 {
 	return worker < g->worker_cnt ? g->workers[worker].core.events : NULL;
+}
+
+void sl_gateway_want_events(struct sl_gateway *g, bool wanted)
+{
+	for (unsigned i = 0; i < g->worker_cnt; i++)
+		sl_events_want(&g->workers[i].core, wanted);
 }
 
 const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g)

@@ -50,6 +50,11 @@ run)
 	exit 1
 	;;
 top | trace) exec "$SLUICE" "$@" --count 1 ;;
+events)
+	timeout 1 "$SLUICE" "$@"
+	[ $? = 124 ] # it goes on until it is ended
+	exit
+	;;
 *) exec "$SLUICE" "$@" ;;
 esac
 END

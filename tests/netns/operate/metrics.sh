@@ -84,6 +84,21 @@ check "durations by the convention's name" eval \
 	'[ "$(metric "http_server_request_duration_seconds_count{http_route=\"a.example/s\",http_response_status_code=\"500\"}")" = 20 ]'
 check "and those of gRPC" eval \
 	'[ "$(metric "rpc_server_duration_seconds_count{http_route=\"/sluice.demo.Echo/\",rpc_grpc_status_code=\"0\"")" = 1 ]'
+rates() { gw "$SLUICE" status | tee "$D/status" | grep -qE "^origin  *[0-9.]+k? .* 200:3 .*500:20"; }
+check "status has a row for the pool" within 10 rates
+check "one for the backend" grep -qE "^origin/one  *up .* 200:3 .*500:20" "$D/status"
+check "and one for the route" grep -qE "^a.example/s  *origin .* 500:20" "$D/status"
+cat >"$D/history.py" <<'END'
+import json, sys
+o = json.load(sys.stdin)
+pool = [p for p in o["pools"] if p["pool"] == "origin"][0]
+backend = [b for b in o["backends"] if b["backend"] == "one"][0]
+assert sum(pool["5xx"]) > 0 and max(pool["p99_ns"]) > 0, pool
+assert sum(backend["rate"]) > 0 and max(backend["p50_ns"]) > 0, backend
+assert len({len(v) for v in pool.values() if isinstance(v, list)}) == 1, pool
+END
+in_history() { admin /history | python3 "$D/history.py"; }
+check "the history has the errors, and the latency of the backend" within 10 in_history
 sed 's,route "/get",route "/other",' "$D/gw.conf" >"$D/new.conf" && cp "$D/new.conf" "$D/gw.conf"
 kill -HUP "$gateway_pid"
 check "a reload" within 30 grep -q "reload: in force" "$D/gw.log"

@@ -9,7 +9,7 @@ static struct sl_event got[80];
 static void set_up(void)
 {
 	bed_begin();
-	ck_assert_int_eq(sl_events_init(&bed.core), 0);
+	sl_events_want(&bed.core, true);
 	bed_connect(0, false);
 	bed_connect(1, false);
 	bed_connect(2, false);
@@ -297,31 +297,50 @@ TEST(records_without_room_are_counted)
 	const unsigned more = 10;
 	unsigned n, taken = 0;
 
-	for (unsigned i = 0; i < SL_EVENT_RING + more; i++) {
+	for (unsigned i = 0; i < SL_EVENT_RING_SMALL + more; i++) {
 		bed.clients[0].heard_len = 0;
 		say("GET /none HTTP/1.1\r\nHost: x\r\n\r\n");
 	}
 	bed_turns(5);
-	ck_assert_uint_eq(bed.core.stats.outcomes[SL_OUTCOME_NO_ROUTE], SL_EVENT_RING + more);
+	ck_assert_uint_eq(bed.core.stats.outcomes[SL_OUTCOME_NO_ROUTE], SL_EVENT_RING_SMALL + more);
 	ck_assert_uint_eq(bed.core.stats.access_log_dropped, more);
 	while ((n = sl_events_take(bed.core.events, got, 80))) {
 		for (unsigned i = 0; i < n; i++)
 			ck_assert_str_eq(got[i].path, "/none"); /* none is half another */
 		taken += n;
 	}
-	ck_assert_uint_eq(taken, SL_EVENT_RING);
+	ck_assert_uint_eq(taken, SL_EVENT_RING_SMALL);
 }
 
 TEST(without_a_reader_nothing_is_kept)
 {
-	struct sl_ring *ring = bed.core.events;
-
-	bed.core.events = NULL;
+	sl_events_want(&bed.core, false);
 	say("GET /none HTTP/1.1\r\nHost: x\r\n\r\n");
 	bed_turns(3);
 	ck_assert_uint_eq(bed.core.stats.outcomes[SL_OUTCOME_NO_ROUTE], 1);
 	ck_assert_uint_eq(bed.core.stats.access_log_dropped, 0);
-	bed.core.events = ring;
 	ck_assert_uint_eq(sl_events_take(bed.core.events, got, 80), 0);
 	ck_assert_uint_eq(sl_mempool_used(&bed.core.notes), 0);
+}
+
+/* A reader that comes or goes meanwhile: no record is half made. */
+TEST(a_request_under_way_ends_as_it_began)
+{
+	unsigned b;
+
+	sl_events_want(&bed.core, false);
+	bed_post_request(0, "/e", 'z', 10);
+	b = backend_asked();
+	sl_events_want(&bed.core, true);
+	bed_reply(&bed.backends[b], bed.backends[b].ids[0], SL_RPC_OK, 0, "x");
+	bed_turns(3);
+	ck_assert_uint_eq(sl_events_take(bed.core.events, got, 80), 0);
+	bed_post_request(0, "/e", 'z', 10);
+	bed_turns(3);
+	sl_events_want(&bed.core, false);
+	for (b = 0; b < 2; b++) {
+		for (unsigned i = 0; i < bed.backends[b].id_cnt; i++)
+			bed_reply(&bed.backends[b], bed.backends[b].ids[i], SL_RPC_OK, 0, "x");
+	}
+	ck_assert_str_eq(take_one()->path, "/e");
 }

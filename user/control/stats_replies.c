@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/stats_replies.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "control/code_metrics.h"
+#include "control/fields.h"
+
+static void set_int(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+/* {"200": 12, "5xx": 1}: those that are not zero; 5xx are others of that class. */
+static json_t *http_json(const struct sl_codes *c)
+{
+	json_t *o = json_object();
+	char key[16];
+
+	for (unsigned i = 0; i < SL_CODE_CNT; i++) {
+		if (!c->http[i])
+			continue;
+		if (sl_code_status(i))
+			snprintf(key, sizeof(key), "%u", sl_code_status(i));
+		else
+			snprintf(key, sizeof(key), "%uxx", sl_code_class(i));
+		set_int(o, key, c->http[i]);
+	}
+	return o;
+}
+
+static json_t *grpc_json(const struct sl_codes *c)
+{
+	json_t *o = json_object();
+	char key[16];
+
+	for (unsigned i = 0; i < SL_CODE_GRPC_CNT; i++) {
+		if (!c->grpc[i])
+			continue;
+		snprintf(key, sizeof(key), i < SL_CODE_GRPC_OTHER ? "%u" : "other", i);
+		set_int(o, key, c->grpc[i]);
+	}
+	return o;
+}
+
+static void add_codes(json_t *o, const struct sl_codes *c)
+{
+	json_object_set_new(o, "codes", http_json(c));
+	json_object_set_new(o, "grpc_codes", grpc_json(c));
+}
+
+void sl_stats_add_pool(json_t *o, struct sl_gateway *g, const struct sl_gateway_info *in,
+		       uint32_t pool, struct sl_history *h)
+{
+	struct sl_codes codes;
+	json_t *recent = sl_history_pool(h, in->cfg->pools[pool].name);
+
+	sl_codes_of_pool(g, in, pool, &codes);
+	add_codes(o, &codes);
+	if (recent)
+		json_object_set_new(o, "recent", recent);
+}
+
+struct backend_list {
+	json_t *list;
+	struct sl_history *h;
+};
+
+/* Returns the best state that a worker sees. */
+static const char *state_of(const struct sl_backend_sum *s)
+{
+	static const unsigned best[] = {SL_RPC_UP, SL_RPC_DRAINING, SL_RPC_CONNECTING, SL_RPC_DOWN};
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(best); i++) {
+		if (s->workers[best[i]])
+			return rpc_state_name(best[i]);
+	}
+	return "unused";
+}
+
+static void add_backend(void *arg, const struct sl_backend_sum *s)
+{
+	struct backend_list *l = arg;
+	json_t *o = json_object(), *recent = sl_history_backend(l->h, s->pool, s->name);
+
+	json_object_set_new(o, "pool", json_string(s->pool));
+	json_object_set_new(o, "name", json_string(s->name));
+	json_object_set_new(o, "state", json_string(state_of(s)));
+	set_int(o, "workers_up", s->workers[SL_RPC_UP]);
+	json_object_set_new(o, "on_fallback", json_boolean(s->on_fallback));
+	json_object_set_new(o, "info", json_string(s->info ? s->info : ""));
+	set_int(o, "outstanding", s->outstanding);
+	set_int(o, "failures", s->failures);
+	add_codes(o, &s->codes.codes);
+	set_int(o, "p50_ns", sl_hist_quantile(s->codes.bucket, 0.5));
+	set_int(o, "p99_ns", sl_hist_quantile(s->codes.bucket, 0.99));
+	if (recent)
+		json_object_set_new(o, "recent", recent);
+	json_array_append_new(l->list, o);
+}
+
+static json_t *routes_json(struct sl_gateway *g, const struct sl_gateway_info *in)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; in->worker_cnt && i <= in->cfg->route_cnt; i++) {
+		const struct sl_cfg_route *r = i < in->cfg->route_cnt ? &in->cfg->routes[i] : NULL;
+		struct sl_codes sum = {0};
+		json_t *o;
+
+		if (!sl_codes_is_first_route(g, i))
+			continue;
+		for (uint32_t w = 0; w < in->worker_cnt; w++)
+			sl_codes_sum(&sum, &sl_gateway_route_codes(g, w, i)->codes);
+		o = json_object();
+		json_object_set_new(o, "route",
+				    json_string(sl_gateway_route_codes(g, 0, i)->label));
+		json_object_set_new(
+			o, "pool",
+			json_string(r && r->pool >= 0 ? in->cfg->pools[r->pool].name : ""));
+		add_codes(o, &sum);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *listeners_json(const struct sl_config *cfg)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < cfg->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &cfg->listeners[i];
+		char at[SL_ADDR_TEXT];
+		json_t *o = json_object();
+
+		json_object_set_new(o, "name", json_string(l->name));
+		json_object_set_new(o, "address",
+				    json_string(l->at.family ? sl_addr_text(&l->at, at) : "*"));
+		set_int(o, "port", ntohs(l->at.port_be));
+		json_object_set_new(o, "tls", json_boolean(l->tls != NULL));
+		json_object_set_new(o, "datagram", json_boolean(l->datagram));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+void sl_stats_add_lists(json_t *o, struct sl_gateway *g, const struct sl_gateway_info *in,
+			struct sl_history *h)
+{
+	struct backend_list l = {json_array(), h};
+
+	sl_codes_each_backend(in, add_backend, &l);
+	json_object_set_new(o, "backends", l.list);
+	json_object_set_new(o, "routes", routes_json(g, in));
+	json_object_set_new(o, "listeners", listeners_json(in->cfg));
+}
