@@ -105,7 +105,8 @@ SDK_ABI  := 1# changes when a program linked before does not run any more
 PYTHON   := /usr/bin/python3
 PY_SRC   := $(sort $(wildcard user/sdk/python/sluice/*))
 PY_SO    := $(BUILD)/python/sluice/_backend.abi3.so
-PY_FILES := $(PY_SO) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
+PY_CLIENT := $(BUILD)/python/sluice/_client.abi3.so
+PY_FILES := $(PY_SO) $(PY_CLIENT) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
 .PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc test-debian13 test-arm64 asan fuzz lint \
@@ -145,10 +146,12 @@ $(foreach l,backend client,$(eval $(call so_rule,$(l))))
 # It finds the library beside itself (wheel), beside the build folder it lies in, and from dist-packages in the PREFIX of both.
 PY_RPATH ?= -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../..:$$ORIGIN/../../..'
 $(PY_SO): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/*.c)) $(BUILD)/libsluice-backend.so
+$(PY_CLIENT): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/client/*.c)) $(BUILD)/libsluice-client.so
+$(PY_SO) $(PY_CLIENT):
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -L$(BUILD) -lsluice-backend \
-		$(PY_RPATH)
+	$(Q)$(CC) $(SL_CFLAGS) $(NO_LTO) $(filter-out -pie,$(SL_LDFLAGS)) $(LDFLAGS) -shared -o $@ $(filter %.o,$^) -L$(BUILD) \
+		$(patsubst $(BUILD)/lib%.so,-l%,$(filter %.so,$^)) $(PY_RPATH)
 $(BUILD)/pic/user/sdk/python/%.o: SL_CPPFLAGS += -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 $(BUILD)/python/sluice/%: user/sdk/python/sluice/%
 	@mkdir -p $(@D)

@@ -139,7 +139,7 @@ def check_sh(text, folder):
     for line in re.sub(r"\\\n", " ", text).splitlines():
         expected = re.match(r"((?:curl |python3 |\./).*?)\s+# (.*)", line)
         if expected:
-            script += f"{expected[1]} | tee /dev/stderr | grep -qF -- '{expected[2]}'\n"
+            script += f"{expected[1]} | tee /dev/stderr | grep -F -- '{expected[2]}' >/dev/null\n"
         else:
             script += line + "\n"
     enter = ["nsenter", "-t", os.environ["NS_PID"], "-m", "-n", f"--wdns={folder}"]

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Packs the Python package and libsluice-backend into a wheel for virtual environments (`make wheel`).
+"""Packs the Python package and its libraries into a wheel for virtual environments (`make wheel`).
 
-usage: wheel.py BUILD VERSION MACHINE: prints the path of the wheel. The extension finds the library
-beside it by its run path. Files have the time of SOURCE_DATE_EPOCH, so two wheels of one build are
+usage: wheel.py BUILD VERSION MACHINE: prints the path of the wheel. The extensions find the
+libraries beside them by their run path. Files have the time of SOURCE_DATE_EPOCH, so two wheels of one build are
 equal.
 """
 
@@ -30,7 +30,7 @@ def list_files(build):
     for path in sorted((build / "python" / "sluice").iterdir()):
         if path.is_file():
             yield "sluice/" + path.name, strip(path) if path.suffix == ".so" else path.read_bytes()
-    for path in sorted(build.glob("libsluice-backend.so.*")):
+    for path in sorted([*build.glob("libsluice-backend.so.*"), *build.glob("libsluice-client.so.*")]):
         yield "sluice/" + path.name, strip(path)
 
 

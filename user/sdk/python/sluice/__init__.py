@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends of sluice in Python: programs that reply to batches of requests.
+"""Backends of sluice in Python: programs that reply to batches of requests. And their clients (Client, AsyncClient).
 
     import sluice
 
@@ -50,8 +50,10 @@ import warnings
 
 from . import _backend
 from ._backend import Request
+from ._calls import AsyncClient, AsyncClientStream, CallError, Client, ClientStream, Reply
 
-__all__ = ["Backend", "Batch", "Request", "Stream"]
+__all__ = ["AsyncClient", "AsyncClientStream", "Backend", "Batch", "CallError", "Client", "ClientStream", "Reply", "Request",
+           "Stream"]
 
 _log = logging.getLogger("sluice")
 _GRPC = 2  # Request.protocol

@@ -2,6 +2,9 @@
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar, final, overload
 
+from ._calls import AsyncClient as AsyncClient, AsyncClientStream as AsyncClientStream, CallError as CallError
+from ._calls import Client as Client, ClientStream as ClientStream, Reply as Reply
+
 _T = TypeVar("_T")
 _Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
 
