@@ -51,6 +51,7 @@ void sl_batcher_destroy(struct sl_batcher *b)
 	sl_controller_fini(&b->controller);
 	sl_roster_fini(&b->roster);
 	sl_queue_fini(&b->queue);
+	sl_affinity_destroy(b->affinity);
 	free(b->backends);
 	free(b);
 }

@@ -38,6 +38,7 @@ struct sl_batch_item {
 	uint64_t deadline_ns; /* UINT64_MAX: none */
 	uint64_t queued_ns;
 	uint64_t due_ns;   /* the batcher's */
+	uint64_t key;      /* of affinity; 0: none */
 	uint32_t client;   /* hash of the fairness key */
 	uint32_t heap_pos; /* the batcher's */
 	uint32_t bytes;
@@ -100,6 +101,16 @@ static inline bool sl_batcher_queued(const struct sl_batch_item *item)
 {
 	return item->queued;
 }
+
+struct sl_affinity;
+/* Prefers the homes of keys from now on (affinity.h). The batcher frees `a`. */
+void sl_batcher_set_affinity(struct sl_batcher *b, struct sl_affinity *a);
+/* NULL: none. */
+const struct sl_affinity *sl_batcher_affinity(const struct sl_batcher *b);
+/* Returns how many backends are up. */
+uint32_t sl_batcher_up_cnt(const struct sl_batcher *b);
+/* Returns the first backend from the key on that is up, or SL_AFFINITY_NONE. */
+unsigned sl_batcher_home(const struct sl_batcher *b, uint64_t key);
 
 /* Forgets what is known of a backend, whose number a new one takes. */
 void sl_batcher_begin(struct sl_batcher *b, unsigned backend);

@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/rand.h"
+#include "batch/affinity.h"
 #include "batch/controller.h"
 #include "batch/overload.h"
 #include "batch/queue.h"
@@ -51,7 +52,8 @@ struct sl_batcher {
 	double due_bound_ns; /* bound of queued requests, or a narrower one */
 	struct sl_controller_counts counts;
 	struct sl_prng prng;
-	uint32_t weight_max; /* 0: all weights are equal, and no backend is on trial */
+	uint32_t weight_max;          /* 0: all weights are equal, and no backend is on trial */
+	struct sl_affinity *affinity; /* NULL: no request has a home */
 };
 
 static inline const struct sl_fit *sl_batch_fit(const struct sl_batcher *b, unsigned backend)
@@ -136,6 +138,18 @@ bool sl_weight_admits(struct sl_batcher *b, unsigned backend);
 /* Returns true if the second candidate, expected to end after second_ns, is taken instead. */
 bool sl_weight_replaces(struct sl_batcher *b, unsigned second, double second_ns, unsigned first,
 			double first_ns);
+
+/* prefer.c: returns the backend that the item's key prefers; SL_AFFINITY_NONE: no preference. */
+unsigned sl_prefer_backend(const struct sl_batcher *b, unsigned lane,
+			   const struct sl_batch_item *item, uint64_t now_ns);
+/* prefer.c: returns true if the item may be in a batch of `taken` others for the backend. */
+bool sl_prefer_joins(const struct sl_batcher *b, unsigned lane, const struct sl_batch_item *item,
+		     unsigned backend, uint32_t taken, uint64_t now_ns);
+/* Returns true if the item's key may prefer a backend. */
+static inline bool sl_prefer_any(const struct sl_batcher *b, const struct sl_batch_item *item)
+{
+	return sl_unlikely(item->key) && b->affinity;
+}
 
 /* policy_direct.c */
 unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns);

@@ -33,6 +33,12 @@ unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item
 	unsigned best = UINT32_MAX, second = UINT32_MAX, ties = 0;
 	uint64_t sum = 0;
 
+	if (sl_prefer_any(b, item)) {
+		best = sl_prefer_backend(b, SL_POLICY_DIRECT, item, now_ns);
+		if (best != SL_AFFINITY_NONE)
+			return best;
+		best = UINT32_MAX;
+	}
 	for (uint32_t k = 0; k < up && k < SL_BATCH_FEW; k++) {
 		uint64_t at = up > SL_BATCH_FEW ? sl_prng_below(&b->prng, up) : k;
 		unsigned i = b->roster.order[at];

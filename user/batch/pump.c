@@ -151,6 +151,19 @@ static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 	return best;
 }
 
+/* Returns the backend that the item's key prefers, if it can have the item now, or the best. */
+static struct backend_choice prefer_backend(struct sl_batcher *b, unsigned lane,
+					    const struct sl_batch_item *item, uint64_t now_ns)
+{
+	unsigned i = sl_prefer_backend(b, lane, item, now_ns);
+
+	if (i == SL_AFFINITY_NONE)
+		return choose_backend(b, lane, item, now_ns);
+	return (struct backend_choice){.backend = i,
+				       .ready_ns = sl_expect_ready(b, i, lane),
+				       .start_ns = sl_expect_free(b, i, now_ns)};
+}
+
 /* Returns true if no backend can have the item ready by limit_ns. */
 static bool is_hopeless(const struct sl_batcher *b, const struct sl_batch_item *item,
 			uint64_t limit_ns, uint64_t now_ns)
@@ -261,8 +274,18 @@ static int send_items(struct sl_batcher *b, const struct backend_choice *c, unsi
 	return 0;
 }
 
+/* Returns true if another batch is better for the item than one with `taken` others. */
+static bool is_passed_over(const struct sl_batcher *b, unsigned lane, unsigned backend,
+			   const struct sl_batch_item *item, uint32_t taken, uint64_t now_ns)
+{
+	if (taken && sl_prefer_any(b, item) &&
+	    !sl_prefer_joins(b, lane, item, backend, taken, now_ns))
+		return true;
+	return sl_batch_excludes(item, backend) && lane != SL_POLICY_DIRECT;
+}
+
 static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend, uint32_t n,
-			   struct sl_batch_item **items)
+			   struct sl_batch_item **items, uint64_t now_ns)
 {
 	SL_UNINIT struct sl_batch_item *passed[PASSED_OVER_MAX];
 	struct sl_batch_item *item;
@@ -274,7 +297,7 @@ static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend
 		if (taken && bytes + item->bytes > SL_RPC_MAX_BODY / 2)
 			break;
 		sl_queue_remove(&b->queue, item);
-		if (sl_batch_excludes(item, backend) && lane != SL_POLICY_DIRECT) {
+		if (is_passed_over(b, lane, backend, item, taken, now_ns)) {
 			passed[over++] = item;
 			continue;
 		}
@@ -292,7 +315,7 @@ static bool send_first(struct sl_batcher *b, unsigned lane, const struct backend
 {
 	unsigned backend = c->backend;
 	SL_UNINIT struct sl_batch_item *items[SL_RPC_MAX_BATCH];
-	uint32_t taken = take_items(b, lane, backend, n, items), try = taken;
+	uint32_t taken = take_items(b, lane, backend, n, items, now_ns), try = taken;
 	int rc = -EAGAIN;
 
 	while (try && (rc = lane == SL_POLICY_DIRECT
@@ -394,7 +417,8 @@ static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 		return true;
 	}
 	wake_by(b, limit);
-	c = choose_backend(b, lane, first, now_ns);
+	c = sl_prefer_any(b, first) ? prefer_backend(b, lane, first, now_ns)
+				    : choose_backend(b, lane, first, now_ns);
 	if (c.ready_ns > now_ns) {
 		wake_by(b, c.ready_ns);
 		return false;

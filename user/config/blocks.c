@@ -16,6 +16,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_ROUTE] = "route",
 	[CONF_RESPOND] = "route.respond",
 	[CONF_MATCH] = "route.match",
+	[CONF_AFFINITY] = "route.affinity",
 	[CONF_LIMITS] = "limits",
 	[CONF_TCP] = "tcp",
 	[CONF_MEMORY] = "memory",
@@ -45,7 +46,7 @@ enum conf_block conf_block_parent(enum conf_block block)
 		return CONF_BLOCK_CNT;
 	if (block == CONF_TLS)
 		return CONF_LISTENER;
-	if (block == CONF_RESPOND || block == CONF_MATCH)
+	if (block == CONF_RESPOND || block == CONF_MATCH || block == CONF_AFFINITY)
 		return CONF_ROUTE;
 	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
 }

@@ -215,7 +215,23 @@ struct sl_cfg_match {
 	int line;
 };
 
-/* How requests of a route are given to several pools. */
+enum sl_affinity_by {
+	SL_AFFINITY_BY_NONE,
+	SL_AFFINITY_BY_HEADER,
+	SL_AFFINITY_BY_COOKIE,
+	SL_AFFINITY_BY_ADDRESS,
+	SL_AFFINITY_BY_PREFIX,
+};
+
+/* What requests of a route have in common that go to one backend. */
+struct sl_cfg_affinity {
+	uint8_t by;         /* enum sl_affinity_by */
+	const char *name;   /* of the header or cookie */
+	uint32_t depths[8]; /* of the body, ascending; multiples of 64 */
+	uint32_t depth_cnt;
+};
+
+/* How requests of a route are given to several pools, and to the backends of a pool. */
 struct sl_cfg_route_pools {
 	const char *member; /* of the JSON body (match_body); NULL: none */
 	uint64_t member_limit;
@@ -223,6 +239,7 @@ struct sl_cfg_route_pools {
 	bool no_default;     /* the route's pool is that of the first match, for no request */
 	struct sl_cfg_match *matches; /* the first that fits counts */
 	uint32_t match_cnt;
+	struct sl_cfg_affinity affinity;
 };
 
 struct sl_cfg_route {
@@ -237,7 +254,7 @@ struct sl_cfg_route {
 	const char *header_value;
 	uint32_t methods; /* bit per enum sl_method; 0: those without another route */
 	int32_t pool;     /* index; -1: fixed reply */
-	struct sl_cfg_route_pools *pools; /* NULL: only that pool */
+	struct sl_cfg_route_pools *pools; /* NULL: only that pool, and any backend of it */
 	uint16_t reply_status;
 	const char *reply_body;
 	uint32_t reply_body_len;

@@ -103,6 +103,12 @@ const struct conf_name conf_forwarded_ways[] = {
 	{0},
 };
 
+const struct conf_name conf_affinity_bys[] = {
+	{"header", SL_AFFINITY_BY_HEADER}, {"metadata", SL_AFFINITY_BY_HEADER},
+	{"cookie", SL_AFFINITY_BY_COOKIE}, {"address", SL_AFFINITY_BY_ADDRESS},
+	{"prefix", SL_AFFINITY_BY_PREFIX}, {0},
+};
+
 const struct conf_name conf_match_beyond[] = {
 	{"refuse", false},
 	{"pool", true},

@@ -75,6 +75,11 @@
 		CONF_MATCH, false, req, FIELD(struct conf_match_ref, f), name_, &type_,            \
 			__VA_ARGS__                                                                \
 	}
+#define AFFINITY(name_, type_, list_, f, ...)                                                      \
+	{                                                                                          \
+		CONF_AFFINITY, list_, false, FIELD(struct conf_route_ref, pools.affinity.f),       \
+			name_, &type_, __VA_ARGS__                                                 \
+	}
 #define LIMIT(name_, type_, f, ...)                                                                \
 	{                                                                                          \
 		CONF_LIMITS, false, false, FIELD(struct sl_config, limits.f), name_, &type_,       \
@@ -456,6 +461,21 @@ const struct conf_key conf_keys[] = {
 	      .help = "pool for requests whose body has this value of match_body. The block's "
 	      	"name is the value, or the beginning of values if it ends with *: \"llama*\". "
 	      	"Of several blocks the longest that fits counts"),
+
+	AFFINITY("by", conf_enum, false, by, .names = conf_affinity_bys,
+		 .help = "what requests have in common that go to the same backend of the pool, by "
+		 	"consistent hashing. A backend with more than 1.25 times the average of "
+		 	"open requests gets no more. header: value of a header. metadata: the same "
+		 	"for gRPC. cookie: value of a cookie. address: the client's. prefix: the "
+		 	"beginning of the body, such as a prompt"),
+	AFFINITY("name", conf_string, false, name, 1, 64, .what = "the name of a header or cookie",
+		 .help = "header or cookie. Requests without it go to any backend"),
+	AFFINITY("depths", conf_depths, true, depths,
+		 .what = "up to 8 sizes from 64 to 1m, multiples of 64, each larger than the one before",
+		 .help = "prefix: depths of the body at which beginnings are compared; default 1k, "
+		 	"4k, 16k, 64k. A beginning that goes on in many ways is a shared prompt, so "
+		 	"the next depth counts. Shorter bodies go to any backend. A stream is held "
+		 	"back until its depth has come"),
 
 	RESPOND("status", conf_uint, route.reply_status, 200, 599,
 		.help = "status of a fixed reply, in place of a pool; default 200. With "

@@ -22,6 +22,7 @@ enum conf_block {
 	CONF_ROUTE,
 	CONF_RESPOND,
 	CONF_MATCH,
+	CONF_AFFINITY,
 	CONF_LIMITS,
 	CONF_TCP,
 	CONF_MEMORY,
@@ -75,7 +76,8 @@ extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_polici
 	conf_route_policies[], conf_bound_modes[], conf_priorities[], conf_idempotence[],
 	conf_strips[], conf_underscores[], conf_streams[], conf_continuers[], conf_path_policies[],
 	conf_log_formats[], conf_forwarded_ways[], conf_half_closes[], conf_client_certs[],
-	conf_roles[], conf_congestion[], conf_match_beyond[], conf_quota_bys[], conf_ejects[];
+	conf_roles[], conf_congestion[], conf_match_beyond[], conf_quota_bys[], conf_ejects[],
+	conf_affinity_bys[];
 enum {
 	CONF_MAX_KEYS = 256,
 	CONF_ALLOWED_LEN = 400,
@@ -115,7 +117,8 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_socket, conf_admin_hosts, conf_vlan, conf_allow, conf_deny, conf_uid, conf_log_file,
 	conf_backend_endpoint, conf_authority, conf_uint_or_auto, conf_agent_cpus, conf_file,
 	conf_certificates, conf_log_fields, conf_set_header, conf_drop_header, conf_private_keys,
-	conf_route_listeners, conf_header_field, conf_nowhere, conf_rate, conf_route_quotas;
+	conf_route_listeners, conf_header_field, conf_nowhere, conf_rate, conf_route_quotas,
+	conf_depths;
 
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
 bool conf_parse_address(const char *text, struct sl_addr *a);
@@ -137,7 +140,8 @@ struct conf_route_ref {
 	uint32_t listener_cnt;
 	const char *quotas[SL_CFG_ROUTE_QUOTAS];
 	int pool_line, listener_line, quota_line;
-	bool responds; /* it has a respond block */
+	int affinity_line; /* 0: no block */
+	bool responds;     /* it has a respond block */
 };
 
 #endif

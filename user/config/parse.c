@@ -37,7 +37,8 @@ static bool is_named(enum conf_block b)
 
 const void *conf_owner(const struct conf_parse *p, enum conf_block b)
 {
-	if (b == CONF_RESPOND || b == CONF_MATCH) /* a route can be judged only with them */
+	/* A route can be judged only with them. */
+	if (conf_block_parent(b) == CONF_ROUTE)
 		return p->obj[CONF_ROUTE];
 	return is_named(b) ? p->obj[b] : &p->line[b];
 }
@@ -282,17 +283,21 @@ static bool decode_prefix(char *text)
 
 static void *new_route(struct conf_parse *p, const char *title, int line)
 {
+	static const enum conf_block parts[] = {CONF_RESPOND, CONF_AFFINITY};
 	struct sl_config *c = p->cfg;
 	struct conf_route_ref *r = next_of(p->routes, sizeof(*r), &c->route_cnt, SL_CFG_MAX_ROUTES);
 	char *prefix = conf_arena_strndup(p->arena, title, strlen(title));
 
-	p->obj[CONF_RESPOND] = NULL;
+	for (size_t i = 0; i < SL_ARRAY_LEN(parts); i++)
+		p->obj[parts[i]] = NULL;
 	if (!r || !prefix)
 		return NULL;
-	p->obj[CONF_RESPOND] = r;
-	p->line[CONF_RESPOND] = 0;
-	forget_keys(p, CONF_RESPOND);
-	set_defaults(p, CONF_RESPOND, false);
+	for (size_t i = 0; i < SL_ARRAY_LEN(parts); i++) {
+		p->obj[parts[i]] = r;
+		p->line[parts[i]] = 0;
+		forget_keys(p, parts[i]);
+		set_defaults(p, parts[i], false);
+	}
 	r->route.pool = -1;
 	r->route.line = line;
 	if ((title[0] != '/' && strcmp(title, "*") != 0) || strlen(title) > 1024 ||
@@ -317,6 +322,9 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 	case CONF_MATCH: return conf_new_match(p, title, line);
 	case CONF_RESPOND:
 		((struct conf_route_ref *)p->obj[CONF_ROUTE])->responds = true;
+		return p->obj[CONF_ROUTE];
+	case CONF_AFFINITY:
+		((struct conf_route_ref *)p->obj[CONF_ROUTE])->affinity_line = line;
 		return p->obj[CONF_ROUTE];
 	case CONF_TLS: return new_tls(p, line);
 	case CONF_QUOTA: return conf_new_quota(p, title, line);

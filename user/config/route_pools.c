@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/num.h"
+#include "base/units.h"
 #include "config/parse.h"
 
 void *conf_new_match(struct conf_parse *p, const char *title, int line)
@@ -129,15 +132,63 @@ static void check_match(struct conf_parse *p, struct conf_route_ref *r)
 		use_matches(p, r);
 }
 
+static bool set_depth(struct conf_value *v)
+{
+	struct sl_cfg_affinity *a = &((struct conf_route_ref *)v->obj)->pools.affinity;
+	uint32_t before = a->depth_cnt ? a->depths[a->depth_cnt - 1] : 0;
+	uint64_t n;
+
+	if (a->depth_cnt == SL_ARRAY_LEN(a->depths) || sl_parse_size(sl_span_cstr(v->text), &n) ||
+	    n > 1 << 20 || n % 64 || n <= before)
+		return false;
+	a->depths[a->depth_cnt++] = (uint32_t)n;
+	return true;
+}
+
+const struct conf_type conf_depths = {set_depth, NULL};
+
+static void check_affinity(struct conf_parse *p, struct conf_route_ref *r)
+{
+	static const uint32_t depths[] = {1 << 10, 4 << 10, 16 << 10, 64 << 10};
+	struct sl_cfg_affinity *a = &r->pools.affinity;
+	bool named = a->by == SL_AFFINITY_BY_HEADER || a->by == SL_AFFINITY_BY_COOKIE;
+	bool prefix = a->by == SL_AFFINITY_BY_PREFIX;
+
+	if (!a->by)
+		conf_fail(p, r->affinity_line, r,
+			  "found affinity without by; allowed: affinity { by = ... }");
+	else if (named != (a->name != NULL))
+		conf_fail(p, r->affinity_line, r,
+			  "found affinity with %s; allowed: name with header, metadata and cookie",
+			  named ? "no name" : "name");
+	else if (!prefix && a->depth_cnt)
+		conf_fail(p, r->affinity_line, r,
+			  "found affinity with depths; allowed: with by = prefix");
+	else if (prefix && r->route.backend_continues)
+		conf_fail(p, r->affinity_line, r,
+			  "found by = prefix with continue = backend; allowed: continue = gateway, "
+			  "because the backend is selected by the body");
+	if (!a->depth_cnt) {
+		memcpy(a->depths, depths, sizeof(depths));
+		a->depth_cnt = SL_ARRAY_LEN(depths);
+	}
+}
+
 void conf_check_route_pools(struct conf_parse *p, struct conf_route_ref *r)
 {
+	if (r->affinity_line && r->route.pool < 0)
+		conf_fail(p, r->affinity_line, r,
+			  "found affinity on route \"%s\" without a pool; allowed: with a pool",
+			  r->route.prefix);
 	if (r->route.pool < 0)
 		return;
 	check_match(p, r);
-	if (!r->pools.match_cnt)
+	if (r->affinity_line)
+		check_affinity(p, r);
+	if (!r->pools.match_cnt && !r->affinity_line)
 		return;
 	r->route.pools = conf_arena_alloc(p->arena, sizeof(*r->route.pools));
-	if (!r->route.pools || !r->pools.matches) {
+	if (!r->route.pools || (r->pools.match_cnt && !r->pools.matches)) {
 		conf_fail(p, 0, NULL, "found too little memory");
 		return;
 	}

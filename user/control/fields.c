@@ -122,6 +122,8 @@ static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, bodies_matched, "requests whose body selected a match block"),
 	COUNTER(sl_core_stats, bodies_unmatched, "requests of routes with match_body that no match block fits"),
 	COUNTER(sl_core_stats, bodies_beyond, "requests whose match_body member is beyond match_body_limit, or nested too deeply"),
+	COUNTER(sl_core_stats, affinity_hits, "requests with a key of affinity, sent to its first backend that was up"),
+	COUNTER(sl_core_stats, affinity_misses, "requests with such a key, sent to another backend, because that one was busy or had refused"),
 	COUNTER(sl_core_stats, proxy_headers, "PROXY headers believed"),
 	COUNTER(sl_core_stats, proxy_malformed, "connections reset for a bad PROXY header, or none"),
 	COUNTER(sl_core_stats, slow_readers, "replies ended as their clients took them too slowly"),

@@ -237,6 +237,7 @@ static void on_batch_done(void *app, void *backend, const struct sl_rpc_batch_en
 
 	if (end->stream) {
 		m->streams--;
+		m->pool->open_streams--;
 		return;
 	}
 	if (end->answered && end->service_us)

@@ -38,16 +38,6 @@ static void hold_candidates(struct sl_exchange *x)
 		sl_pool_get(pool_at(x, p->matches[i].pool));
 }
 
-/* A stream is not sent yet, and its client counts as one whose body is read. */
-static void hold_stream(struct sl_exchange *x)
-{
-	x->head = x->request;
-	x->request = (struct sl_store){0};
-	x->reading = true;
-	x->quota->cnt[SL_QUOTA_READING]++;
-	x->client->reading++;
-}
-
 enum sl_outcome sl_body_match_begin(struct sl_exchange *x, const struct sl_request *rq)
 {
 	struct sl_core *c = x->core;
@@ -63,8 +53,6 @@ enum sl_outcome sl_body_match_begin(struct sl_exchange *x, const struct sl_reque
 	x->match->looked = 0;
 	x->match->over = false;
 	hold_candidates(x);
-	if (x->stream.open_ended)
-		hold_stream(x);
 	return SL_OUTCOME_OK;
 }
 

@@ -5,8 +5,8 @@
  *   begin --> read --> read --> over --> apply: the pool of a match, that of the route, 404 or 413
  *             each piece of the body, once, after it was stored
  *
- * Until then the exchange is READING and x->pool is the route's. A stream's head waits in x->head,
- * and its parts in x->request. All candidates are referenced, because a reload may drop them.
+ * Until then the exchange is READING and x->pool is the route's. All candidates are referenced,
+ * because a reload may drop them.
  */
 #ifndef SL_CORE_BODY_MATCH_H
 #define SL_CORE_BODY_MATCH_H
@@ -32,7 +32,7 @@ bool sl_body_match_over(struct sl_exchange *x, bool end);
 /* Sets the pool and ends the search. Returns OK, or the refusal. */
 enum sl_outcome sl_body_match_apply(struct sl_exchange *x);
 /* Ends the search without a result. */
-SL_COLD void sl_body_match_drop(struct sl_exchange *x);
+void sl_body_match_drop(struct sl_exchange *x);
 /* Gives the exchange to a pool of its configuration. It must not be queued. */
 void sl_exchange_use_pool(struct sl_exchange *x, int32_t index);
 

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/min.h"
 #include "core/body_match.h"
+#include "core/prefix_hash.h"
 #include "core/client.h"
 #include "core/dgram.h"
 #include "core/event.h"
@@ -141,6 +142,11 @@ static int create_memory(struct sl_core *c)
 		rc = sl_mempool_init(&c->body_matches, sizeof(struct sl_body_match), 64,
 				     l->max_exchanges);
 	if (!rc)
+		rc = sl_mempool_init(&c->prefix_hashes, sizeof(struct sl_prefix_hash), 64,
+				     l->max_exchanges);
+	if (!rc && !(c->prefixes = sl_prefix_table_create()))
+		rc = -ENOMEM;
+	if (!rc)
 		rc = sl_events_init(c);
 	if (rc)
 		return rc;
@@ -270,6 +276,8 @@ void sl_core_fini(struct sl_core *c)
 	sl_sent_batches_fini(c);
 	sl_mempool_fini(&c->buf_refs);
 	sl_mempool_fini(&c->body_matches);
+	sl_mempool_fini(&c->prefix_hashes);
+	sl_prefix_table_destroy(c->prefixes);
 	sl_mempool_fini(&c->clients);
 	sl_addr_quotas_fini(&c->quotas);
 	sl_mempool_fini(&c->exchanges);

@@ -31,7 +31,10 @@
  *   health_table.c    health of backends, shared by workers
  *   health.c          health answers of fronts
  *   router.c          selection of routes
+ *   route_pools.c     routes with several pools, or with affinity
  *   body_match.c      selection of pools by the body
+ *   affinity.c        keys of requests that go to one backend
+ *   prefix_hash.c     keys from beginnings of bodies
  *   json_member.c     one member of a JSON text
  *   limits.c          limits from the configuration
  *   quota.c           limits of routes per client: rates, open requests
@@ -69,6 +72,7 @@ struct sl_exchange;
 struct sl_worker_cfg;
 struct sl_dgram;
 struct sl_ring;
+struct sl_prefix_table;
 
 /* One worker's entries in the mmapped maps; a pool has one slot of each. */
 struct sl_core_maps {
@@ -112,11 +116,13 @@ struct sl_core {
 	struct sl_mempool sent_batches; /* struct sl_sent_batch */
 	uint32_t *sent_batch_slots;     /* hash table, see sent_batch.c */
 	uint32_t sent_batch_mask;
-	struct sl_mempool buf_refs;     /* struct sl_buf_ref */
-	struct sl_mempool body_matches; /* struct sl_body_match */
-	struct sl_mempool heads;        /* env.heads */
-	void **head_conns;              /* env.head_conns: clients */
-	struct sl_mempool notes;        /* struct sl_event */
+	struct sl_mempool buf_refs;      /* struct sl_buf_ref */
+	struct sl_mempool body_matches;  /* struct sl_body_match */
+	struct sl_mempool prefix_hashes; /* struct sl_prefix_hash */
+	struct sl_prefix_table *prefixes;
+	struct sl_mempool heads; /* env.heads */
+	void **head_conns;       /* env.head_conns: clients */
+	struct sl_mempool notes; /* struct sl_event */
 	struct sl_ring *events;
 	_Atomic bool events_wanted; /* set by the control thread: `events` has a reader */
 	struct sl_list pools;       /* in force or referenced */

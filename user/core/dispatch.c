@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "core/affinity.h"
 #include "core/event.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
@@ -59,6 +60,8 @@ static void mark_sent(struct sl_core *c, struct sl_exchange *x, struct sl_backen
 	x->send_ns = c->now_ns;
 	if (!x->retries)
 		sl_retry_earn(&x->pool->budget, c->now_ns);
+	if (sl_unlikely(x->item.key))
+		sl_affinity_count(x, m);
 	sl_stage_add(x, SL_STAGE_QUEUE, c->now_ns - x->item.queued_ns);
 	if (x->stream.open_ended) { /* the body is kept separately */
 		x->head = x->request;

@@ -2,12 +2,12 @@
 /* Accounting and end of an exchange. */
 #include "core/exchange.h"
 
-#include "core/body_match.h"
 #include "core/client.h"
 #include "core/event.h"
 #include "core/quota.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
+#include "core/route_pools.h"
 
 enum { NOTIFY_PER_BURST = 1024 };
 
@@ -61,8 +61,8 @@ static void drop_reply(struct sl_exchange *x)
 void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 {
 	sl_timer_cancel(&x->core->late, &x->late);
-	if (x->match)
-		sl_body_match_drop(x);
+	if (x->looks)
+		sl_route_pools_drop(x);
 	withdraw_request(x);
 	sl_sent_batch_release_head(x);
 	sl_sent_batch_release(x);
@@ -125,8 +125,8 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 	if (x->note)
 		sl_event_end(x, outcome);
 	sl_timer_cancel(&c->late, &x->late);
-	if (x->match)
-		sl_body_match_drop(x);
+	if (x->looks)
+		sl_route_pools_drop(x);
 	withdraw_request(x);
 	sl_sent_batch_release_head(x);
 	sl_sent_batch_release(x);

@@ -34,6 +34,7 @@ struct sl_event;
 struct sl_backend_ref;
 struct sl_buf_ref;
 struct sl_body_match;
+struct sl_prefix_hash;
 
 enum sl_exchange_state {
 	SL_EX_READING,
@@ -78,14 +79,15 @@ struct sl_exchange {
 	struct sl_store head; /* stream: metadata, until a backend answers */
 	struct sl_store kept; /* stream: copy of what was sent */
 	struct sl_store request;
-	struct sl_event *note;       /* NULL: no access log */
-	struct sl_body_match *match; /* while its body selects the pool; else NULL */
-	struct sl_buf_ref *buf_ref;  /* if earlier sends still read the request */
-	struct sl_store reply;       /* not yet taken: metadata block, body */
-	struct sl_store tail;        /* separate metadata block of trailers */
-	struct sl_store rule_values; /* for reply rules (rules.c) */
-	uint64_t reply_len;          /* body; or SL_LEN_UNKNOWN */
-	uint64_t body_len;           /* received */
+	struct sl_event *note;         /* NULL: no access log */
+	struct sl_body_match *match;   /* while its body selects the pool; else NULL */
+	struct sl_prefix_hash *prefix; /* while its body is hashed; else NULL */
+	struct sl_buf_ref *buf_ref;    /* if earlier sends still read the request */
+	struct sl_store reply;         /* not yet taken: metadata block, body */
+	struct sl_store tail;          /* separate metadata block of trailers */
+	struct sl_store rule_values;   /* for reply rules (rules.c) */
+	uint64_t reply_len;            /* body; or SL_LEN_UNKNOWN */
+	uint64_t body_len;             /* received */
 	uint64_t body_max;
 	uint64_t rpc_id;
 	uint64_t batch; /* valid with send_ns */
@@ -138,6 +140,8 @@ struct sl_exchange {
 	uint64_t quota_hashes[SL_CFG_ROUTE_QUOTAS]; /* its clients */
 	bool part_compressed;
 	bool decided; /* on the upgrade */
+	bool looks;   /* its body is read for `match` or `prefix` */
+	bool held;    /* stream: not sent before these are known */
 };
 
 /* Returns the upgrade's protocol. */
@@ -161,7 +165,7 @@ static inline bool sl_exchange_waits_for_backend(const struct sl_exchange *x)
 /* Returns true if the request is not yet read whole, and is not yet sent. */
 static inline bool sl_exchange_reads(const struct sl_exchange *x)
 {
-	return x->open && (!x->stream.open_ended || x->match);
+	return x->open && (!x->stream.open_ended || x->held);
 }
 
 /* Returns true if the body is paused (backpressure.c). */

@@ -6,9 +6,10 @@
  *   {"a": [1, {"model": "no"}], "model": "llama-3", ...
  *                                                 ^ FOUND; the rest is not read
  *
- * Strict: a text is BAD at its first byte that breaks the grammar, at invalid UTF-8 (RFC 3629), at
- * a lone surrogate, or if it is no object. Escapes in keys and in the value are decoded. Of several
- * members of that name the first counts. No byte is read twice. Only the value is kept.
+ * Strict: a text is BAD at its first byte that breaks the grammar, at invalid UTF-8 (RFC 3629), or
+ * at a lone surrogate. A text that is no object is BAD, too. Escapes in keys and in the value are
+ * decoded. Of several members of that name the first counts. No byte is read twice. Only the value
+ * is kept.
  */
 #ifndef SL_CORE_JSON_MEMBER_H
 #define SL_CORE_JSON_MEMBER_H

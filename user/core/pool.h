@@ -80,7 +80,8 @@ struct sl_pool {
 	uint32_t next_stream_backend; /* first one searched */
 	struct sl_list streams;       /* queued, by item.link, oldest first */
 	uint32_t stream_cnt;
-	bool may_begin; /* backends have changed: check `streams` */
+	uint32_t open_streams; /* at all backends */
+	bool may_begin;        /* backends have changed: check `streams` */
 	struct sl_retry_budget budget;
 	struct sl_pool_health *health; /* of its backends; NULL: none */
 	uint32_t epoch;                /* followed */

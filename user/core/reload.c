@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/affinity.h"
 #include "core/client.h"
 
 static bool same_text(const char *a, const char *b)
@@ -67,6 +68,29 @@ static uint32_t waiting_max(const struct sl_pool *g, const struct sl_cfg_pool *w
 	return was && was->max_queue > waits ? was->max_queue : waits;
 }
 
+static bool needs_affinity(const struct sl_config *cfg, uint32_t pool)
+{
+	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
+		const struct sl_cfg_route *r = &cfg->routes[i];
+
+		if (r->pools && r->pools->affinity.by && sl_cfg_route_has_pool(r, (int32_t)pool))
+			return true;
+	}
+	return false;
+}
+
+static bool add_affinity(const struct sl_worker_cfg *t, uint32_t p)
+{
+	const struct sl_worker_cfg_pool *tp = &t->pools[p];
+	struct sl_affinity *a;
+
+	if (!needs_affinity(t->cfg, p))
+		return true;
+	a = sl_affinity_of_backends(tp->backends, t->cfg->pools[p].backend_cnt);
+	sl_batcher_set_affinity(tp->batcher, a);
+	return a;
+}
+
 static bool fill_pool(struct sl_core *c, struct sl_worker_cfg *t, uint32_t p,
 		      const struct sl_worker_cfg *before, uint32_t slot)
 {
@@ -93,7 +117,7 @@ static bool fill_pool(struct sl_core *c, struct sl_worker_cfg *t, uint32_t p,
 		waiting_max(g, was ? &before->cfg->pools[was - before->pools] : NULL),
 		&sl_dispatch_batch_ops, g, &c->maps.live[slot],
 		c->maps.ctl ? &c->maps.ctl[slot] : NULL);
-	return tp->by_number && tp->batcher;
+	return tp->by_number && tp->batcher && add_affinity(t, p);
 }
 
 static bool fill_route_codes(struct sl_core *c, struct sl_worker_cfg *t)

@@ -3,11 +3,11 @@
 #include "base/clock.h"
 #include "base/fnv.h"
 #include "base/num.h"
-#include "core/body_match.h"
 #include "core/client.h"
 #include "core/event.h"
 #include "core/pool.h"
 #include "core/quota.h"
+#include "core/route_pools.h"
 #include "core/router.h"
 #include "core/rules.h"
 #include "front/path.h"
@@ -147,7 +147,7 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 	x->rpc_class = class_of(x->route, rq);
 	x->idempotent =
 		x->route->idempotent >= 0 ? x->route->idempotent : sl_method_idempotent(rq->method);
-	return sl_unlikely(x->route->pools) ? sl_body_match_begin(x, rq) : SL_OUTCOME_OK;
+	return sl_unlikely(x->route->pools) ? sl_route_pools_begin(x, rq) : SL_OUTCOME_OK;
 }
 
 /* Returns NULL if none is left or the address has too many; *why is counted. */
@@ -318,7 +318,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	sl_exchange_charge(x);
 	if (o != SL_OUTCOME_OK)
 		answer_directly(x, rq, o);
-	else if (!x->open || (x->stream.open_ended && !x->match))
+	else if (!x->open || (x->stream.open_ended && !x->held))
 		submit_exchange(x);
 	else if (x->deadline_ns != UINT64_MAX)
 		sl_timer_set(&c->late, &x->late, x->deadline_ns);
@@ -440,22 +440,18 @@ bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool com
 	return !x->stream.refused;
 }
 
-/* The body may select the pool. Returns false if the exchange has failed. */
+/* The body may select pool and backend. Returns false if the exchange has failed. */
 static bool settle_pool(struct sl_exchange *x, bool end)
 {
-	enum sl_outcome o;
+	bool release;
+	enum sl_outcome o = sl_route_pools_settle(x, end, &release);
 
-	if (!sl_body_match_over(x, end))
-		return true;
-	o = sl_body_match_apply(x);
 	if (o != SL_OUTCOME_OK) {
 		sl_exchange_fail(x, o);
 		return false;
 	}
-	if (!x->stream.open_ended)
+	if (!release)
 		return true;
-	sl_exchange_has_read(x);
-	sl_timer_cancel(&x->core->late, &x->late);
 	submit_exchange(x);
 	sl_stream_pump(x);
 	return true;
@@ -487,19 +483,29 @@ static size_t take_body(struct sl_exchange *x, struct sl_chunk *chunk)
 	return len;
 }
 
+static size_t take_and_look(struct sl_exchange *x, struct sl_chunk *chunk)
+{
+	struct sl_span bytes = sl_span_of(chunk->ptr, chunk->len);
+	/* Its memory may be free after it was sent. */
+	bool before = x->stream.open_ended && !x->held;
+	size_t n;
+
+	if (before && !x->stream.refused && !sl_stream_is_full(x))
+		sl_route_pools_read(x, bytes);
+	n = take_body(x, chunk);
+	if (x->looks && n && !before)
+		sl_route_pools_read(x, bytes);
+	if (x->looks)
+		(void)settle_pool(x, false);
+	return n;
+}
+
 size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
-	const uint8_t *bytes = chunk->ptr;
-	size_t n = take_body(x, chunk);
 
 	(void)conn;
-	/* What was taken is still in memory: nothing is sent before a pool is selected. */
-	if (sl_unlikely(x->match) && n) {
-		sl_body_match_read(x, sl_span_of(bytes, n));
-		(void)settle_pool(x, false);
-	}
-	return n;
+	return sl_unlikely(x->looks) ? take_and_look(x, chunk) : take_body(x, chunk);
 }
 
 void sl_request_trailers(void *conn, struct sl_stream *st, const struct sl_header *fields,
@@ -518,7 +524,7 @@ void sl_request_end(void *conn, struct sl_stream *st)
 
 	(void)conn;
 	x->open = false;
-	if (sl_unlikely(x->match) && !settle_pool(x, true))
+	if (sl_unlikely(x->looks) && !settle_pool(x, true))
 		return;
 	if (x->stream.open_ended) {
 		sl_stream_pump(x);

@@ -32,8 +32,9 @@ struct sl_core_stats {
 	uint64_t stream_waits;                                    /* by max_rate */
 	uint64_t upgrades_ignored;                                /* requests */
 	uint64_t bodies_matched, bodies_unmatched, bodies_beyond; /* by match_body */
-	struct sl_top_refused refused;                            /* see sl_top_refused_read() */
-	uint32_t streams;                                         /* now */
+	uint64_t affinity_hits, affinity_misses;
+	struct sl_top_refused refused; /* see sl_top_refused_read() */
+	uint32_t streams;              /* now */
 	uint32_t clients;
 };
 

@@ -18,6 +18,7 @@
  */
 #include <errno.h>
 
+#include "core/affinity.h"
 #include "core/client.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
@@ -92,6 +93,13 @@ static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 	return best;
 }
 
+static struct sl_backend_ref *prefer_backend(const struct sl_exchange *x)
+{
+	struct sl_backend_ref *m = sl_unlikely(x->item.key) ? sl_affinity_backend(x) : NULL;
+
+	return m ? m : choose_backend(x);
+}
+
 void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_core *c = x->core;
@@ -114,6 +122,7 @@ static int send_head(struct sl_exchange *x, struct sl_backend_ref *m)
 	if (rc)
 		return rc;
 	m->streams++;
+	m->pool->open_streams++;
 	x->end_sent = !x->open;
 	x->active_ns = x->core->now_ns;
 	sl_stream_limits_arm(x);
@@ -199,7 +208,7 @@ static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
-	struct sl_backend_ref *m = choose_backend(x);
+	struct sl_backend_ref *m = prefer_backend(x);
 	int rc = -ENOTCONN;
 
 	x->item.queued_ns = x->core->now_ns;
@@ -399,7 +408,7 @@ static bool needs_wide(const struct sl_exchange *x)
 
 static bool is_narrow(const struct sl_exchange *x)
 {
-	return !x->trusted && !x->match && !needs_wide(x);
+	return !x->trusted && !x->held && !needs_wide(x);
 }
 
 static void count_as_trusted(struct sl_exchange *x)
@@ -412,7 +421,7 @@ static void count_as_trusted(struct sl_exchange *x)
 
 bool sl_stream_is_full(const struct sl_exchange *x)
 {
-	return !x->stream.windowed && !x->match &&
+	return !x->stream.windowed && !x->held &&
 	       x->request.len >= (is_narrow(x) ? UNANSWERED_MAX : WAITING_MAX);
 }
 
@@ -438,7 +447,7 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 		stored = sl_store_append(&x->request, u, chunk);
 	if (stored < len)
 		return false;
-	if (sl_unlikely(x->match)) { /* the client must send on, until the pool is known */
+	if (sl_unlikely(x->held)) { /* the client must send on */
 		x->stream.passed += len;
 		x->ahead += len;
 	}
@@ -464,7 +473,7 @@ unsigned sl_streams_start_waiting(struct sl_pool *g)
 
 	while (g->may_begin && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
 		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
-		struct sl_backend_ref *m = choose_backend(x);
+		struct sl_backend_ref *m = prefer_backend(x);
 		int rc = m ? start_stream(x, m) : -ENOTCONN;
 
 		g->may_begin = m != NULL;
@@ -484,7 +493,7 @@ unsigned sl_streams_start_waiting(struct sl_pool *g)
 
 static enum sl_outcome over_of(const struct sl_exchange *x)
 {
-	if (x->match)
+	if (x->held)
 		return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_OK : SL_OUTCOME_EXPIRED;
 	if (x->state != SL_EX_QUEUED)
 		return sl_stream_limits_over(x);

@@ -60,6 +60,23 @@ static const char two_pools[] =
 static const struct {
 	const char *keys, *mistake;
 } matching[] = {
+	{"pool = q affinity { by = header name = x }", NULL},
+	{"pool = q affinity { by = metadata name = x }", NULL},
+	{"pool = q affinity { by = address }", NULL},
+	{"pool = q affinity { by = prefix depths = {64, 1k, 1m} }", NULL},
+	{"pool = q affinity { }", "found affinity without by; allowed: affinity { by = ... }"},
+	{"pool = q affinity { by = cookie }", "found affinity with no name; allowed: name with"},
+	{"pool = q affinity { by = prefix name = x }",
+	 "found affinity with name; allowed: name with"},
+	{"pool = q affinity { by = address depths = {1k} }", "found affinity with depths"},
+	{"pool = q affinity { by = prefix depths = {1k, 1k} }", "found depths = \"1k\"; allowed"},
+	{"pool = q affinity { by = prefix depths = 65 }", "found depths = \"65\"; allowed"},
+	{"pool = q affinity { by = address } affinity { by = address }",
+	 "found a second affinity block; allowed: one"},
+	{"pool = q stream = yes continue = backend affinity { by = prefix }",
+	 "found by = prefix with continue"},
+	{"respond { status = 200 } affinity { by = address }",
+	 "found affinity on route \"/\" without a pool"},
 	{"pool = p match_body = model match a { pool = q }", NULL},
 	{"match_body = model match \"*\" { pool = q }", NULL},
 	{"match_body = model pool = p", "match_body but no match block; allowed: both or none"},

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/route_pools.h"
+
+#include "core/affinity.h"
+#include "core/body_match.h"
+#include "core/client.h"
+#include "core/prefix_hash.h"
+
+/* A stream is not sent yet, and its client counts as one whose body is read. */
+static void hold_stream(struct sl_exchange *x)
+{
+	x->held = true;
+	x->head = x->request;
+	x->request = (struct sl_store){0};
+	x->reading = true;
+	x->quota->cnt[SL_QUOTA_READING]++;
+	x->client->reading++;
+}
+
+static void release_stream(struct sl_exchange *x)
+{
+	x->held = false;
+	sl_exchange_has_read(x);
+	sl_timer_cancel(&x->core->late, &x->late);
+}
+
+enum sl_outcome sl_route_pools_begin(struct sl_exchange *x, const struct sl_request *rq)
+{
+	const struct sl_cfg_route_pools *p = x->route->pools;
+	enum sl_outcome o = SL_OUTCOME_OK;
+
+	if (p->member)
+		o = sl_body_match_begin(x, rq);
+	if (o == SL_OUTCOME_OK && p->affinity.by && !sl_affinity_begin(x, rq))
+		o = SL_OUTCOME_NO_MEMORY;
+	x->looks = x->match || x->prefix;
+	if (o == SL_OUTCOME_OK && x->looks && x->stream.open_ended)
+		hold_stream(x);
+	return o;
+}
+
+void sl_route_pools_read(struct sl_exchange *x, struct sl_span bytes)
+{
+	if (x->match)
+		sl_body_match_read(x, bytes);
+	if (x->prefix)
+		sl_prefix_hash_read(x->prefix, x->core->prefixes, bytes);
+}
+
+static void end_prefix(struct sl_exchange *x)
+{
+	sl_mempool_put(&x->core->prefix_hashes, x->prefix);
+	x->prefix = NULL;
+}
+
+/* Returns true if nothing is awaited for the key. */
+static bool settle_prefix(struct sl_exchange *x, bool end)
+{
+	if (!x->prefix)
+		return true;
+	if (end)
+		sl_prefix_hash_end(x->prefix);
+	if (!x->item.key)
+		x->item.key = x->prefix->key;
+	if (x->prefix->over)
+		end_prefix(x);
+	return !x->prefix || x->item.key;
+}
+
+enum sl_outcome sl_route_pools_settle(struct sl_exchange *x, bool end, bool *release)
+{
+	enum sl_outcome o = SL_OUTCOME_OK;
+	bool known = settle_prefix(x, end);
+
+	if (x->match && sl_body_match_over(x, end))
+		o = sl_body_match_apply(x);
+	x->looks = x->match || x->prefix;
+	*release = x->held && known && !x->match && o == SL_OUTCOME_OK;
+	if (*release)
+		release_stream(x);
+	return o;
+}
+
+void sl_route_pools_drop(struct sl_exchange *x)
+{
+	if (x->match)
+		sl_body_match_drop(x);
+	if (x->prefix)
+		end_prefix(x);
+	x->looks = x->held = false;
+}
