@@ -53,8 +53,7 @@ static __always_inline int finish(__u32 verdict)
 	}
 }
 
-SEC("xdp")
-int sluice_xdp(struct xdp_md *ctx)
+static __always_inline int steer(struct xdp_md *ctx)
 {
 	struct sl_packet p = {
 		.pos = (void *)(long)ctx->data,
@@ -66,6 +65,19 @@ int sluice_xdp(struct xdp_md *ctx)
 		verdict = steer_packet(ctx, &p);
 	keep_maps();
 	return finish((__u32)verdict);
+}
+
+SEC("xdp")
+int sluice_xdp(struct xdp_md *ctx)
+{
+	return steer(ctx);
+}
+
+/* The same, for sl_xdp_renew(): the kernel ignores an update of a link to the same program. */
+SEC("xdp")
+int sluice_xdp2(struct xdp_md *ctx)
+{
+	return steer(ctx);
 }
 
 /* No helper in use requires the GPL. */

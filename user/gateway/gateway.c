@@ -90,12 +90,10 @@ static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 	return 0;
 }
 
-static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struct sl_worker *w,
-		     struct sl_err *err)
+static struct sl_xsk_options port_options(const struct sl_cfg_interface *ci,
+					  const struct sl_worker *w)
 {
-	const struct sl_cfg_interface *ci = &g->cfg->interfaces[iface];
-	const struct sl_cfg_location at = sl_config_location(g->cfg, ci->line);
-	struct sl_xsk_options o = {
+	return (struct sl_xsk_options){
 		.rx_size = ci->ring_size,
 		.tx_size = ci->ring_size,
 		.fill_size = ci->ring_size,
@@ -104,6 +102,14 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 		.worker = w->index,
 		.busy_poll_us = ci->busy_poll ? BUSY_POLL_US : 0,
 	};
+}
+
+static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struct sl_worker *w,
+		     struct sl_err *err)
+{
+	const struct sl_cfg_interface *ci = &g->cfg->interfaces[iface];
+	const struct sl_cfg_location at = sl_config_location(g->cfg, ci->line);
+	const struct sl_xsk_options o = port_options(ci, w);
 	int rc;
 
 	if (w->port_cnt == SL_MAX_PORTS)
@@ -149,6 +155,19 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 		}
 	}
 	return 0;
+}
+
+/* After all ports: the indexes of the others are known. */
+static void prepare_queues(struct sl_gateway *g)
+{
+	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
+		const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
+		const struct sl_xsk_options o = port_options(ci, &g->workers[0]);
+		struct sl_nic_info nic;
+
+		if (!ci->queue_cnt && sl_probe_nic(ci->name, &nic) == 0)
+			sl_queues_prepare(g, i, &nic, &o);
+	}
 }
 
 static int create_workers(struct sl_gateway *g, struct sl_err *err)
@@ -272,6 +291,8 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	if (!rc)
 		rc = open_ports(g, err);
 	if (!rc)
+		prepare_queues(g);
+	if (!rc)
 		rc = build_workers(g, err);
 	if (!rc) {
 		sl_cfg_gen_open(g);
@@ -294,6 +315,7 @@ void sl_gateway_close(struct sl_gateway *g)
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		sl_worker_stop(&g->workers[i]);
 	sl_tls_threads_stop(g->tls_threads);
+	sl_queues_close(g);
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		sl_worker_fini(&g->workers[i]);
 	sl_tls_threads_free(g->tls_threads);

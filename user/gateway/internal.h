@@ -10,11 +10,13 @@
 #include "worker/worker.h"
 #include "xio/host_addr.h"
 #include "xio/host_route.h"
+#include "xio/probe.h"
 #include "xio/xdp/xdp.h"
 #include "xio/xsk_port.h"
 
 struct sl_worker_cfg;
 struct sl_handover_hub;
+struct sl_spare_queue;
 
 /* One generation of the configuration: in force, being drained, or being prepared. */
 struct sl_cfg_gen {
@@ -47,6 +49,9 @@ struct sl_gateway {
 	struct sl_health_table health;
 	struct sl_host_addrs host; /* addresses behind "*", and MACs */
 	struct sl_host_routes routes;
+	struct sl_spare_queue *spares; /* for queues that do not exist yet */
+	uint32_t spare_cnt;
+	uint64_t queues_ns;                /* next look at the numbers of queues */
 	struct sl_net_listener *listening; /* in force: packets are redirected */
 	uint32_t listening_cnt;
 	struct sl_net_listener *opening; /* not in force before backends were dialled */
@@ -85,6 +90,15 @@ void sl_listeners_tell_workers(struct sl_gateway *g);
 void sl_listeners_follow_ports(struct sl_gateway *g);
 /* Applies `opening` once all pools were dialled, or after a time-out. */
 void sl_listeners_open(struct sl_gateway *g);
+
+/* queues.c */
+/* Creates sockets for the queues that the interface can have; needs capabilities. */
+void sl_queues_prepare(struct sl_gateway *g, uint32_t iface, const struct sl_nic_info *nic,
+		       const struct sl_xsk_options *o);
+/* Serves queues that were added. */
+void sl_queues_follow(struct sl_gateway *g, uint64_t now_ns);
+/* Closes ports that no worker has. Workers must have stopped, and still exist. */
+void sl_queues_close(struct sl_gateway *g);
 
 /* link_warnings.c: logs what of the interface costs speed or packets. */
 void sl_warn_of_link(const struct sl_cfg_interface *ci, const struct sl_xdp *x);

@@ -352,6 +352,7 @@ bool sl_gateway_step(struct sl_gateway *g)
 	sl_listeners_follow_host(g, sl_now_ns());
 	sl_ports_retry(&g->ports, sl_now_ns());
 	sl_routes_follow_host(g, sl_now_ns());
+	sl_queues_follow(g, sl_now_ns());
 	sl_listeners_tell_workers(g);
 	if (g->reload != SL_RELOAD_SWITCH)
 		sl_listeners_open(g);

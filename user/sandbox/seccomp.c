@@ -163,6 +163,7 @@ static const struct seccomp_rule control[] = {
 	IF(bpf, 0, ALL_BITS, BPF_MAP_DELETE_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_GET_NEXT_KEY),
 	IF(bpf, 0, ALL_BITS, BPF_OBJ_GET_INFO_BY_FD),
+	IF(bpf, 0, ALL_BITS, BPF_LINK_UPDATE), /* queues that are added */
 	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME), /* checks the interface */
 	IF(ioctl, 1, ALL_BITS, SIOCGIFFLAGS),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's mailbox. Neither side waits for the other. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -86,6 +87,10 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 		case SL_WORKER_RELEASE: sl_backend_ref_release(m->backend); break;
 		case SL_WORKER_PREPARE: sl_worker_cfg_prepare(m->wcfg, &w->core); break;
 		case SL_WORKER_SWITCH: sl_worker_cfg_switch(m->wcfg, &w->core); break;
+		case SL_WORKER_ADD_PORT:
+			if (!sl_worker_add_port(w, m->port))
+				atomic_store_explicit(m->added, true, memory_order_release);
+			break;
 		case SL_WORKER_MTU: set_mtu(w, m->ifindex, (uint16_t)m->number); break;
 		case SL_WORKER_ROUTES: sl_net_set_routes(&w->net, m->routes); break;
 		case SL_WORKER_LISTEN:

@@ -77,6 +77,22 @@ int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
 	return rc;
 }
 
+int sl_worker_add_port(struct sl_worker *w, struct sl_port *p)
+{
+	int rc;
+
+	p->index = w->net.port_cnt;
+	rc = w->port_cnt < SL_MAX_PORTS ? watch_fd(w, p->fd) : -E2BIG;
+	if (!rc)
+		rc = sl_net_add_port(&w->net, p);
+	if (rc)
+		return rc;
+	w->ports[w->port_cnt] = p;
+	__atomic_store_n(&w->port_cnt, w->port_cnt + 1, __ATOMIC_RELEASE);
+	p->ops->flush(p); /* fills the ring */
+	return 0;
+}
+
 static void *thread_main(void *arg)
 {
 	struct sl_worker *w = arg;

@@ -27,9 +27,10 @@ enum sl_worker_verb {
 	SL_WORKER_RELEASE, /* link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
-	SL_WORKER_MTU,    /* of an interface, in `number` */
-	SL_WORKER_ROUTES, /* the host's routes have changed */
-	SL_WORKER_LISTEN, /* see sl_sock_set_listeners() */
+	SL_WORKER_ADD_PORT, /* of a queue that was added */
+	SL_WORKER_MTU,      /* of an interface, in `number` */
+	SL_WORKER_ROUTES,   /* the host's routes have changed */
+	SL_WORKER_LISTEN,   /* see sl_sock_set_listeners() */
 	SL_WORKER_DRAIN,
 	SL_WORKER_STOP,
 };
@@ -42,6 +43,8 @@ struct sl_worker_msg {
 	uint32_t number; /* of a virtual connection, or an MTU */
 	int ifindex;
 	struct sl_worker_cfg *wcfg;
+	struct sl_port *port;
+	_Atomic bool *added;      /* set when the worker owns the port */
 	struct sl_routes *routes; /* with a reference; NULL: none */
 	/* Allocated with malloc; with the descriptors, the worker's once sent. */
 	struct sl_sock_listener *listeners;
@@ -95,6 +98,8 @@ int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg);
 int sl_worker_mailbox_open(struct sl_worker *w);
 /* Frees the mailbox and the messages in it. */
 void sl_worker_mailbox_close(struct sl_worker *w);
+/* Adds a port of a running worker. Returns 0 or -errno. Worker. */
+int sl_worker_add_port(struct sl_worker *w, struct sl_port *p);
 /* Handles all messages. Worker. Returns how many. */
 unsigned sl_worker_read_mailbox(struct sl_worker *w);
 

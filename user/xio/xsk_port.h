@@ -38,6 +38,19 @@ struct sl_xsk_options {
 int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x, uint16_t queue,
 		const struct sl_xsk_options *o, struct sl_err *err);
 
+/*
+ * The same in steps, for a queue that does not exist yet. The first needs the capabilities of
+ * sl_xsk_open(), the others do not. After the second the port has a mode, and the worker may add it;
+ * it must set port->index before. A port that could not be bound can only be closed.
+ */
+int sl_xsk_prepare(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x, uint16_t queue,
+		   const struct sl_xsk_options *o, struct sl_err *err);
+int sl_xsk_bind(struct sl_port *p, enum sl_port_mode mode, struct sl_err *err);
+int sl_xsk_register(struct sl_port *p, struct sl_err *err);
+
+/* Sets the number of queues that sl_xsk_status() expects; initially that of the open. */
+void sl_xsk_expect_queues(struct sl_port *p, uint32_t cnt);
+
 /* Returns the counters of the port and of its socket: a system call. Any thread. */
 void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out);
 

@@ -4,6 +4,8 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena 2
+# veth refuses native mode if the other end has more queues.
+cl ethtool -L "$CIF" rx 1 tx 1
 gw ethtool -L "$GIF" rx 1 tx 1
 gateway_config <<EOC
 interface $GIF {}
@@ -15,16 +17,58 @@ unready() { admin /readyz | tee "$D/said" | grep -q "$1"; }
 gateway_start
 check "serves" hello
 
+# Connections before and behind the change; the client's side chooses among the queues by the flow's hash.
+cat >"$D/keep.py" <<'EOF'
+import http.client, os, sys, time
+def ask(c):
+    c.request("GET", "/")
+    return c.getresponse().read() == b"hello\n"
+connections = [http.client.HTTPConnection(sys.argv[1], 8080, timeout=20) for _ in range(16)]
+assert all(map(ask, connections))
+open(sys.argv[2] + "/open", "w").close()
+while not os.path.exists(sys.argv[2] + "/added"):
+    time.sleep(0.02)
+assert all(map(ask, connections))
+assert all(ask(http.client.HTTPConnection(sys.argv[1], 8080, timeout=20)) for _ in range(16))
+EOF
+cl timeout 60 python3 "$D/keep.py" "$V4" "$D" >"$D/keep.log" 2>&1 &
+pid_of[keep]=$!
+within 20 test -e "$D/open"
 gw ethtool -L "$GIF" rx 2 tx 2
-check "an added queue ends readiness, with the reason" within 10 unready "interface $GIF has 2 receive queues, 1 at the start"
+cl ethtool -L "$CIF" rx 2 tx 2
+check "an added queue is served" within 20 grep -q "interface $GIF: queue 1 was added" "$D/gw.log"
+check "and the gateway is ready" within 20 unready '^ready'
+touch "$D/added"
+kept() { wait "${pid_of[keep]}"; }
+check "connections continue on both queues" kept
+unset "pid_of[keep]"
+queue_1() { admin /metrics | grep '^sluice_port_rx_packets_total.*queue="1"' | grep -vq ' 0$'; }
+baseline=$(stat_sum frames_free) # the ring of the added queue has some
+check "packets of the added queue arrive" queue_1
+check "the kernel keeps a queue with a socket" eval '! gw ethtool -L "$GIF" rx 1 tx 1'
+check "serves further" hello
+gateway_end
+
+cl ethtool -L "$CIF" rx 1 tx 1
+gw ethtool -L "$GIF" rx 1 tx 1
+cp "$D/gw.conf" "$D/gw.conf.all"
+sed -i "s/^interface.*/interface $GIF { queues = {0} }/" "$D/gw.conf"
+gateway_start
+gw ethtool -L "$GIF" rx 2 tx 2
+check "a queue that is not listed ends readiness, with the reason" within 10 unready "interface $GIF has 2 receive queues, and 1 can be served"
 gw ethtool -L "$GIF" rx 1 tx 1
 check "ready again with the former number" within 10 unready '^ready'
+gateway_end
+mv "$D/gw.conf.all" "$D/gw.conf"
+gateway_start
 
+starts_again() { grep -A 1000 "and its supervisor starts it again" "$D/gw.log" | grep -q '^ready$'; }
 id=$(gw bpftool -j link show | python3 -c 'import json, sys
 print(*[l["id"] for l in json.load(sys.stdin) if l["type"] == "xdp" and l.get("ifindex")], sep="\n")' | tail -n 1)
 if [ -n "$id" ] && gw bpftool link detach id "$id"; then
-	check "attaches again after another process has detached the program" within 20 hello
-	check "the log has the cause" grep -q "interface $GIF: the XDP program was detached" "$D/gw.log"
+	check "the log has the cause" within 20 grep -q "interface $GIF: the XDP program was detached" "$D/gw.log"
+	check "attaches again after another process has detached the program" within 20 starts_again
+	check "and serves" hello
 fi
 
 ip -n "$C" link del "$CIF"
@@ -33,8 +77,8 @@ ip -n "$G" addr add "$V4/24" dev "$GIF"
 ip -n "$C" addr add 10.99.0.2/24 dev "$CIF"
 ip -n "$G" link set "$GIF" up
 ip -n "$C" link set "$CIF" up
+check "the log has the cause of this" within 20 grep -q "interface $GIF was created again" "$D/gw.log"
 check "serves an interface that was created again" within 20 hello
-check "the log has this cause" grep -q "interface $GIF was created again" "$D/gw.log"
 gateway_end
 
 # The peer's MTU makes veth refuse native mode; packets of its VLANs would arrive without their tags.

@@ -18,7 +18,7 @@
 #include "sluice.skel.h"
 #pragma GCC diagnostic pop
 
-static int open_skel(struct sl_xdp_setup *s, bool generic)
+static int open_skel(struct sl_xdp_setup *s, bool generic, bool may_renew)
 {
 	struct sl_xdp *x = s->x;
 	const uint32_t pairs = x->worker_cnt * x->service_cnt;
@@ -31,6 +31,7 @@ static int open_skel(struct sl_xdp_setup *s, bool generic)
 		return sl_fail(s->err, -errno, "cannot open the XDP program: %s", strerror(errno));
 	x->skel->rodata->sl_config.service_cnt = x->service_cnt;
 	x->skel->rodata->sl_config.by_gateway = 1;
+	bpf_program__set_autoload(x->skel->progs.sluice_xdp2, may_renew);
 	x->generic = generic;
 	if (share) {
 		if (bpf_map__reuse_fd(x->skel->maps.sl_svc_hist, share->map_fd[SL_MAP_SVC_HIST]) ||
@@ -46,12 +47,30 @@ static int open_skel(struct sl_xdp_setup *s, bool generic)
 	return res ? sl_fail(s->err, res, "cannot size the BPF maps: %s", strerror(-res)) : 0;
 }
 
+/* veth gives a queue that is added no program. */
+static bool is_veth(const struct sl_nic_info *nic)
+{
+	return strcmp(nic->driver, "veth") == 0;
+}
+
+void sl_xdp_renew(struct sl_xdp *x)
+{
+	int fd = x->renewed ? bpf_program__fd(x->skel->progs.sluice_xdp)
+			    : bpf_program__fd(x->skel->progs.sluice_xdp2);
+
+	if (x->attach != SL_XDP_LINK || fd < 0 || bpf_link_update(x->link_fd, fd, NULL) < 0)
+		return;
+	x->renewed = !x->renewed;
+	if (bpf_xdp_query_id(x->ifindex, 0, &x->attached_id) < 0)
+		x->attached_id = 0;
+}
+
 static int attach_link(struct sl_xdp_setup *s, bool generic)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts,
 		    .flags = generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE);
 	struct sl_xdp *x = s->x;
-	int res = open_skel(s, generic);
+	int res = open_skel(s, generic, is_veth(&s->nic));
 
 	if (res)
 		return res;
@@ -95,7 +114,7 @@ static int attach_dispatcher(struct sl_xdp_setup *s, bool generic)
 	DECLARE_LIBXDP_OPTS(xdp_program_opts, opts, .prog_name = SL_XDP_PROG);
 	struct sl_xdp *x = s->x;
 	struct xdp_program *p;
-	int res = open_skel(s, generic);
+	int res = open_skel(s, generic, false);
 
 	if (res)
 		return res;

@@ -21,7 +21,7 @@
  * underscores. An interface has one gateway at a time.
  *
  * Sockets must be closed first. Attaching may change the number of queues: query it after the open.
- * A packet on a queue without a socket goes to the kernel.
+ * A packet on a queue without a socket is dropped.
  *
  * Each map has one writer, see sluice/abi.h. Control thread.
  */
@@ -89,6 +89,7 @@ struct sl_xdp {
 	int link_fd, if_lock_fd, pin_lock_fd;
 	struct sl_detach_watchdog watchdog;
 	bool shared_svc;
+	bool renewed; /* sluice_xdp2 is attached */
 	struct sluice_bpf *skel;
 	struct xdp_program *dispatched;
 };
@@ -102,6 +103,12 @@ int sl_xdp_open(struct sl_xdp *x, const char *ifname, const struct sl_xdp_option
  * the query counts as 0.
  */
 int sl_xdp_status(const struct sl_xdp *x, struct sl_err *why);
+
+/*
+ * Attaches the program again, without a gap, where the driver gives an added queue no program.
+ * Needs no capabilities.
+ */
+void sl_xdp_renew(struct sl_xdp *x);
 
 /* Detaches unless adopted, removes the pins, unmaps. Idempotent. */
 void sl_xdp_close(struct sl_xdp *x);

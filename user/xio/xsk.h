@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A port on AF_XDP: xsk_open.c creates and binds it, xsk_port.c moves packets. */
+#ifndef SL_XIO_XSK_H
+#define SL_XIO_XSK_H
+
+#include <xdp/xsk.h>
+#include "xio/xsk_port.h"
+
+struct xsk_port {
+	struct sl_port port;
+
+	struct xsk_ring_cons rx;
+	struct xsk_ring_prod fill;
+	struct xsk_ring_prod tx;
+	struct xsk_ring_cons comp;
+	uint32_t filled;
+	uint32_t fill_target;
+	uint32_t tx_pending;
+	struct sl_queue *queue; /* shared with the XDP program */
+	uint32_t open_limit;    /* as last written there */
+	uint32_t open_share;
+	bool busy_poll;
+
+	struct xsk_socket *xsk;
+	struct xsk_umem *xsk_umem;
+	const struct sl_xdp *xdp;
+	bool registered;
+	struct sl_xsk_options opt;
+	int ctl_fd;         /* for ioctls in the interface's namespace */
+	uint32_t queue_cnt; /* of the interface: all have sockets, or are not to be served */
+};
+
+static inline struct xsk_port *sl_xsk_self(struct sl_port *p)
+{
+	return (struct xsk_port *)p;
+}
+
+static inline const struct xsk_port *sl_xsk_self_const(const struct sl_port *p)
+{
+	return (const struct xsk_port *)p;
+}
+
+extern const struct sl_port_ops sl_xsk_ops;
+
+/* Fills the fill ring. */
+void sl_xsk_refill(struct xsk_port *x);
+/* Writes the limit of SYNs and datagrams for the XDP program. */
+void sl_xsk_renew_open_limit(struct xsk_port *x);
+/* Closes socket and UMEM, if they are open. */
+void sl_xsk_delete_socket(struct xsk_port *x);
+
+#endif
