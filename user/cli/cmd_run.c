@@ -189,6 +189,8 @@ static size_t list_places(const struct sl_config *c, const char *file,
 			n = add_folder(c->pools[p].backends[b].key_file, folders, n);
 	}
 	n = list_tls_folders(c, folders, n);
+	for (uint32_t i = 0; i < c->key_cnt; i++)
+		n = add_folder(c->keys[i].file, folders, n);
 	for (size_t i = 0; i < n; i++)
 		places[cnt++] = (struct sl_sandbox_place){folders[i], SL_SANDBOX_READ};
 	if (log_is_file(c) && n < FOLDERS_MAX) {

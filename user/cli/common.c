@@ -7,7 +7,7 @@
 
 #include "base/output.h"
 #include "cli/cli.h"
-#include "config/config.h"
+#include "config/api_keys.h"
 #include "core/quota.h"
 #include "front/grpc/descriptors.h"
 #include "front/tls/server.h"
@@ -36,6 +36,8 @@ bool cli_config_complete(struct sl_config *c, struct sl_err *err)
 	if (load_descriptors(c, &more) != 0)
 		ok = sl_err_add(err, more.text);
 	if (sl_tls_load(c, &more) != 0)
+		ok = sl_err_add(err, more.text);
+	if (sl_api_keys_load(c, &more) != 0)
 		ok = sl_err_add(err, more.text);
 	if (sl_quotas_load(c, NULL, &more) != 0)
 		ok = sl_err_add(err, more.text);

@@ -24,6 +24,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_ACCESS_LOG] = "access_log",
 	[CONF_AGENTS] = "agents",
 	[CONF_QUOTA] = "quota",
+	[CONF_KEYS] = "keys",
 };
 
 const char *conf_block_name(enum conf_block block)

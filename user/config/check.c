@@ -275,6 +275,7 @@ static void check_routes(struct conf_parse *p)
 			check_route(p, &p->routes[i]);
 		if (p->routes[i].listener_cnt)
 			use_listeners(p, &p->routes[i]);
+		conf_use_keys(p, &p->routes[i]);
 		conf_use_quotas(p, &p->routes[i]);
 		for (uint32_t j = 0; j < i && id; j++) {
 			if (p->routes[j].route.datagram_service == id)
@@ -494,5 +495,6 @@ void conf_check(struct conf_parse *p)
 	check_pools(p);
 	check_servers(p);
 	conf_check_quotas(p);
+	conf_check_keys(p);
 	check_routes(p);
 }

@@ -27,6 +27,7 @@
 #include "wire/addr.h"
 #include "sluice/abi.h"
 
+struct sl_api_keys;
 struct sl_descriptors;
 struct sl_quota_table;
 struct sl_tls_server;
@@ -178,7 +179,7 @@ struct sl_cfg_bucket {
 	uint64_t token_ns, depth_ns;
 };
 
-enum sl_quota_by { SL_QUOTA_BY_ADDRESS, SL_QUOTA_BY_HEADER, SL_QUOTA_BY_ROUTE };
+enum sl_quota_by { SL_QUOTA_BY_ADDRESS, SL_QUOTA_BY_HEADER, SL_QUOTA_BY_KEY, SL_QUOTA_BY_ROUTE };
 enum { SL_CFG_MAX_QUOTAS = 64, SL_CFG_ROUTE_QUOTAS = 4 };
 
 /* Limits of each client of the routes that name the quota. */
@@ -192,6 +193,17 @@ struct sl_cfg_quota {
 	struct sl_quota_table *table; /* by sl_quotas_load() */
 	int line;
 };
+
+/* API keys of clients. */
+struct sl_cfg_keys {
+	const char *name, *file;
+	const char *header;       /* lower case */
+	bool bearer;              /* the header is authorization, with the scheme Bearer */
+	bool forward;             /* backends get the header */
+	struct sl_api_keys *keys; /* by sl_api_keys_load() */
+	int line;
+};
+enum { SL_CFG_MAX_KEYS = 16 };
 
 struct sl_cfg_rule {
 	const char *name;  /* lower case */
@@ -285,6 +297,7 @@ struct sl_cfg_route {
 	const char **forward_headers; /* lower case */
 	uint32_t forward_header_cnt;
 	struct sl_cfg_rules request_rules, reply_rules;
+	const struct sl_cfg_keys *keys;      /* NULL: requests need no key */
 	uint8_t quotas[SL_CFG_ROUTE_QUOTAS]; /* indices */
 	uint32_t quota_cnt;
 	int8_t policy;             /* -1: as the pool */
@@ -347,6 +360,7 @@ enum sl_access_log_format { SL_ACCESS_LOG_JSON, SL_ACCESS_LOG_COMBINED };
 	X(LISTENER, "listener")                                                                    \
 	X(TLS, "tls")                                                                              \
 	X(TLS_SUBJECT, "tls_subject")                                                              \
+	X(KEY, "key")                                                                              \
 	X(HOST, "host")                                                                            \
 	X(USER_AGENT, "user_agent")                                                                \
 	X(REFERER, "referer")                                                                      \
@@ -429,6 +443,8 @@ struct sl_config {
 	uint32_t route_cnt;
 	struct sl_cfg_quota *quotas;
 	uint32_t quota_cnt;
+	struct sl_cfg_keys *keys;
+	uint32_t key_cnt;
 	struct sl_cfg_limits limits;
 	struct sl_cfg_admin admin;
 	struct sl_cfg_access_log access_log;
@@ -443,7 +459,7 @@ struct sl_config {
 	uint32_t setting_cnt;
 	void *arena;
 	/* Free what other modules added. */
-	void (*release[2])(struct sl_config *c);
+	void (*release[3])(struct sl_config *c);
 };
 
 /* Registers a function for sl_config_free(); each counts once. */

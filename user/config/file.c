@@ -50,7 +50,8 @@ static int check_file(int fd, bool any_owner, struct conf_file_id *id, struct sl
 	struct stat st;
 
 	if (fstat(fd, &st) != 0)
-		return sl_fail(why, -1, "no readable file (%s); allowed: a configuration",
+		return sl_fail(why, -1,
+			       "no readable file (%s); allowed: one that this account can read",
 			       strerror(errno));
 	*id = (struct conf_file_id){st.st_dev, st.st_ino};
 	if (check_kind(&st, why) != 0)
@@ -82,7 +83,8 @@ char *conf_file_read(const char *path, size_t limit, bool any_owner, struct conf
 	size_t len;
 
 	if (fd < 0) {
-		sl_err_set(why, "no readable file (%s); allowed: a configuration", strerror(errno));
+		sl_err_set(why, "no readable file (%s); allowed: one that this account can read",
+			   strerror(errno));
 		return NULL;
 	}
 	if (check_file(fd, any_owner, id, why) == 0) {
@@ -91,7 +93,8 @@ char *conf_file_read(const char *path, size_t limit, bool any_owner, struct conf
 			sl_err_set(why, "too little memory; allowed: more");
 	}
 	if (text && read_all(fd, text, limit, &len) != 0) {
-		sl_err_set(why, "no readable file (%s); allowed: a configuration", strerror(errno));
+		sl_err_set(why, "no readable file (%s); allowed: one that this account can read",
+			   strerror(errno));
 	} else if (text && (len > limit || memchr(text, 0, len))) {
 		sl_err_set(why, "%s; allowed: a text of at most 4 MiB in all",
 			   len > limit ? "a larger file" : "a NUL byte");

@@ -19,6 +19,7 @@ const struct conf_name conf_fair_keys[] = {
 const struct conf_name conf_quota_bys[] = {
 	{"address", SL_QUOTA_BY_ADDRESS},
 	{"header", SL_QUOTA_BY_HEADER},
+	{"key", SL_QUOTA_BY_KEY},
 	{"route", SL_QUOTA_BY_ROUTE},
 	{0},
 };

@@ -115,6 +115,10 @@
 		CONF_QUOTA, false, false, FIELD(struct sl_cfg_quota, f), name_, &type_,            \
 			__VA_ARGS__                                                                \
 	}
+#define KEYS(name_, type_, f, ...)                                                                 \
+	{                                                                                          \
+		CONF_KEYS, false, false, FIELD(struct sl_cfg_keys, f), name_, &type_, __VA_ARGS__  \
+	}
 #define ACCESS_LOG(name_, type_, list_, f, ...)                                                    \
 	{                                                                                          \
 		CONF_ACCESS_LOG, list_, false, FIELD(struct sl_config, access_log.f), name_,       \
@@ -443,6 +447,9 @@ const struct conf_key conf_keys[] = {
 	ROUTE("drop_reply_header", conf_drop_header, true, route.reply_rules,
 	      .what = "names of headers, each once, none of a connection, a body or the gateway's own",
 	      .help = "reply headers that the client does not get"),
+	ROUTE("keys", conf_route_keys, false, keys, .what = "the name of a keys block",
+	      .help = "API keys of which requests must have one; others get 401. Backends get "
+	      	"its name as sluice-client-key, which no client can set"),
 	ROUTE("quotas", conf_route_quotas, true, route.quota_cnt, .what = "up to 4 names of quotas",
 	      .help = "quotas of the clients of this route. A request that one of them refuses "
 	      	"gets 429 (gRPC: RESOURCE_EXHAUSTED) and takes no tokens of the others"),
@@ -488,7 +495,7 @@ const struct conf_key conf_keys[] = {
 	QUOTA("by", conf_enum, by, .fallback = "address", .names = conf_quota_bys,
 	      .help = "what has a bucket of its own. address: an IPv4 address or IPv6 /64; all "
 	      	"datagrams share one. header: a value of `header`, so a trusted proxy must "
-	      	"set it. route: all clients of routes with the same prefix"),
+	      	"set it. key: the name of an API key, on routes with keys. route: all clients of routes with the same prefix"),
 	QUOTA("header", conf_header, header, .what = "the name of a header",
 	      .help = "request header that names the client, with by = header. Requests "
 	      	"without it share one bucket"),
@@ -506,6 +513,19 @@ const struct conf_key conf_keys[] = {
 	      .help = "clients that have a bucket; 32 bytes each. Beyond it the fullest of "
 	      	"eight buckets is replaced. A reload that changes it, or `by` or `header`, "
 	      	"begins with full buckets"),
+
+	KEYS("file", conf_absolute, file, .what = "the absolute path of a file",
+	     .help = "file of API keys, one per line: NAME HASH [rate=N/UNIT] [burst=N] "
+	     	"[max_requests=N]. HASH is the SHA-256 of the key in hexadecimal. The limits "
+	     	"replace those of quotas with by = key. Lines with one name share its limits, "
+	     	"so a key can be exchanged. A # begins a comment line. Owner root or the "
+	     	"account, not readable by others (chmod 640). A reload reads it again"),
+	KEYS("header", conf_header, header, .fallback = "authorization",
+	     .what = "the name of a header",
+	     .help = "request header with the key. authorization: with the scheme Bearer. "
+	     	"Others: the key alone"),
+	KEYS("forward", conf_bool, forward, .fallback = "no",
+	     .help = "pass the header on to backends, where headers are passed on"),
 
 	LIMIT("max_connections", conf_uint, max_connections, 16, 4000000, DEFAULT(MAX_CONNECTIONS),
 	      .restart = true, .help = "connections per worker"),
@@ -615,7 +635,7 @@ const struct conf_key conf_keys[] = {
 		   .help = "json: one object per line. combined: the format of other servers, "
 		   	"with fewer fields"),
 	ACCESS_LOG("fields", conf_log_fields, true, fields,
-		   .what = "none, or names of listener, tls, tls_subject, host, user_agent, referer, "
+		   .what = "none, or names of listener, tls, tls_subject, key, host, user_agent, referer, "
 			   "request_id, trace_id, route, pool, backend, batch, times",
 		   .help = "fields of a line besides time, peer, method, path, status, outcome, "
 		   	"reason and bytes; default: all. request_id is the client's "

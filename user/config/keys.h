@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "config/arena.h"
 #include "config/config.h"
 
@@ -30,6 +31,7 @@ enum conf_block {
 	CONF_ACCESS_LOG,
 	CONF_AGENTS,
 	CONF_QUOTA,
+	CONF_KEYS,
 	CONF_BLOCK_CNT,
 };
 
@@ -118,10 +120,14 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_backend_endpoint, conf_authority, conf_uint_or_auto, conf_agent_cpus, conf_file,
 	conf_certificates, conf_log_fields, conf_set_header, conf_drop_header, conf_private_keys,
 	conf_route_listeners, conf_header_field, conf_nowhere, conf_rate, conf_route_quotas,
-	conf_depths;
+	conf_depths, conf_route_keys;
 
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
 bool conf_parse_address(const char *text, struct sl_addr *a);
+/* Parses "100/s" to the rate of *b; false if it is none. */
+bool conf_parse_rate(struct sl_span text, struct sl_cfg_bucket *b);
+/* Sets burst and times of a bucket with a rate. False: it takes too long to fill. */
+bool conf_bucket_finish(struct sl_cfg_bucket *b);
 /* RFC 9110 5.6.2, at most max bytes. */
 bool conf_is_token(const char *text, size_t max);
 
@@ -139,7 +145,8 @@ struct conf_route_ref {
 	const char **listeners;
 	uint32_t listener_cnt;
 	const char *quotas[SL_CFG_ROUTE_QUOTAS];
-	int pool_line, listener_line, quota_line;
+	const char *keys;
+	int pool_line, listener_line, quota_line, keys_line;
 	int affinity_line; /* 0: no block */
 	bool responds;     /* it has a respond block */
 };

@@ -32,7 +32,7 @@ static enum conf_block block_of(const char *name)
 static bool is_named(enum conf_block b)
 {
 	return b == CONF_INTERFACE || b == CONF_LISTENER || b == CONF_POOL || b == CONF_BACKEND ||
-	       b == CONF_ROUTE || b == CONF_MATCH || b == CONF_QUOTA;
+	       b == CONF_ROUTE || b == CONF_MATCH || b == CONF_QUOTA || b == CONF_KEYS;
 }
 
 const void *conf_owner(const struct conf_parse *p, enum conf_block b)
@@ -328,6 +328,7 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 		return p->obj[CONF_ROUTE];
 	case CONF_TLS: return new_tls(p, line);
 	case CONF_QUOTA: return conf_new_quota(p, title, line);
+	case CONF_KEYS: return conf_new_keys(p, title, line);
 	case CONF_BATCH: return &((struct sl_cfg_pool *)p->obj[CONF_POOL])->batch;
 	default: return p->cfg;
 	}
@@ -358,6 +359,7 @@ static bool is_taken(const struct conf_parse *p, enum conf_block b, const char *
 			i++;
 		return i < pool->backend_cnt;
 	case CONF_QUOTA: return conf_find_quota(c, name) < c->quota_cnt;
+	case CONF_KEYS: return conf_find_keys(c, name) < c->key_cnt;
 	default: return false;
 	}
 }
@@ -373,6 +375,7 @@ static bool begin_named(struct conf_parse *p, enum conf_block b, const char *tit
 		[CONF_ROUTE] = SL_CFG_MAX_ROUTES,
 		[CONF_MATCH] = SL_CFG_MAX_MATCHES,
 		[CONF_QUOTA] = SL_CFG_MAX_QUOTAS,
+		[CONF_KEYS] = SL_CFG_MAX_KEYS,
 	};
 	bool taken;
 

@@ -14,8 +14,7 @@ enum { NAME_LEN = 64, MOST_PER_SECOND = 100000000 };
 #define DAY_NS     (86400 * SL_NS_PER_SEC)
 #define DEEPEST_NS (366 * DAY_NS) /* time to fill a bucket */
 
-/* "100/s" */
-static bool set_rate(struct conf_value *v)
+bool conf_parse_rate(struct sl_span text, struct sl_cfg_bucket *b)
 {
 	static const struct {
 		const char *unit;
@@ -26,19 +25,26 @@ static bool set_rate(struct conf_value *v)
 		{"h", 3600 * SL_NS_PER_SEC},
 		{"d", DAY_NS},
 	};
-	struct sl_cfg_bucket *b = sl_container_of(conf_field(v), struct sl_cfg_bucket, tokens);
-	const size_t len = strcspn(v->text, "/");
+	const uint8_t *slash = text.len ? memchr(text.ptr, '/', text.len) : NULL;
+	const size_t len = slash ? (size_t)(slash - text.ptr) : 0;
 	uint64_t n;
 
-	if (!v->text[len] || sl_parse_u64_max(sl_span_of(v->text, len), MOST_PER_SECOND, &n) != 0 ||
-	    !n)
+	if (!slash || sl_parse_u64_max(sl_span_first(text, len), MOST_PER_SECOND, &n) != 0 || !n)
 		return false;
 	for (size_t i = 0; i < SL_ARRAY_LEN(units); i++) {
-		if (strcmp(v->text + len + 1, units[i].unit) == 0)
-			*b = (struct sl_cfg_bucket){
-				.tokens = n, .window_ns = units[i].ns, .burst = b->burst};
+		if (!sl_span_eq(sl_span_skip(text, len + 1), sl_span_cstr(units[i].unit)))
+			continue;
+		b->tokens = n;
+		b->window_ns = units[i].ns;
+		return true;
 	}
-	return b->window_ns;
+	return false;
+}
+
+static bool set_rate(struct conf_value *v)
+{
+	return conf_parse_rate(sl_span_cstr(v->text),
+			       sl_container_of(conf_field(v), struct sl_cfg_bucket, tokens));
 }
 
 const struct conf_type conf_rate = {set_rate, NULL};
@@ -88,7 +94,7 @@ void *conf_new_quota(struct conf_parse *p, const char *title, int line)
 	return q;
 }
 
-static void set_times(struct sl_cfg_bucket *b)
+bool conf_bucket_finish(struct sl_cfg_bucket *b)
 {
 	if (!b->burst)
 		b->burst = (uint32_t)(b->tokens * SL_NS_PER_SEC / b->window_ns);
@@ -96,6 +102,7 @@ static void set_times(struct sl_cfg_bucket *b)
 		b->burst = 1;
 	b->token_ns = b->window_ns / b->tokens;
 	b->depth_ns = b->burst > DEEPEST_NS / b->token_ns ? UINT64_MAX : b->burst * b->token_ns;
+	return b->depth_ns <= DEEPEST_NS;
 }
 
 static void check_quota(struct conf_parse *p, struct sl_cfg_quota *q)
@@ -104,15 +111,12 @@ static void check_quota(struct conf_parse *p, struct sl_cfg_quota *q)
 		conf_fail(p, q->line, q, "found quota \"%s\" with %s; allowed: both or none",
 			  q->name,
 			  q->header ? "header but not by = header" : "by = header but no header");
-	if (!q->bucket.tokens && !q->max_requests)
+	if (!q->bucket.tokens && !q->max_requests && q->by != SL_QUOTA_BY_KEY)
 		conf_fail(
 			p, q->line, q,
 			"found quota \"%s\" without a limit; allowed: rate, max_requests, or both",
 			q->name);
-	if (!q->bucket.tokens)
-		return;
-	set_times(&q->bucket);
-	if (q->bucket.depth_ns > DEEPEST_NS)
+	if (q->bucket.tokens && !conf_bucket_finish(&q->bucket))
 		conf_fail(p, q->line, q,
 			  "found quota \"%s\" whose burst takes more than 366 days of its rate; "
 			  "allowed: less",
@@ -145,6 +149,11 @@ void conf_use_quotas(struct conf_parse *p, struct conf_route_ref *r)
 						    : "none, there is no quota block");
 			continue;
 		}
+		if (c->quotas[at].by == SL_QUOTA_BY_KEY && !r->route.keys)
+			conf_fail(p, r->quota_line, r,
+				  "found quotas = \"%.64s\" with by = key on a route without "
+				  "keys; allowed: keys = NAME on the same route",
+				  r->quotas[i]);
 		seen |= UINT64_C(1) << at;
 		r->route.quotas[i] = (uint8_t)at;
 	}

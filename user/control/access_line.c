@@ -130,6 +130,7 @@ static void put_request(struct sl_strbuf *b, const struct sl_event *e, uint32_t 
 		enum sl_log_field field;
 		enum sl_event_text text;
 	} texts[] = {
+		{"key", SL_LOG_KEY, SL_EVENT_KEY},
 		{"host", SL_LOG_HOST, SL_EVENT_HOST},
 		{"user_agent", SL_LOG_USER_AGENT, SL_EVENT_USER_AGENT},
 		{"referer", SL_LOG_REFERER, SL_EVENT_REFERER},

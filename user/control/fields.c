@@ -125,6 +125,8 @@ static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, affinity_hits, "requests with a key of affinity, sent to its first backend that was up"),
 	COUNTER(sl_core_stats, affinity_misses, "requests with such a key, sent to another backend, because that one was busy or had refused"),
 	COUNTER(sl_core_stats, proxy_headers, "PROXY headers believed"),
+	COUNTER(sl_core_stats, api_keys_missing, "requests refused as they had no API key"),
+	COUNTER(sl_core_stats, api_keys_unknown, "requests refused as their API key is in no file, malformed, or there twice"),
 	COUNTER(sl_core_stats, proxy_malformed, "connections reset for a bad PROXY header, or none"),
 	COUNTER(sl_core_stats, slow_readers, "replies ended as their clients took them too slowly"),
 	COUNTER(sl_core_stats, unmatched_datagrams, "datagrams from backends that are no virtual connection's"),

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "config/api_keys.h"
 #include "front/tls/server.h"
 #include "control/control_impl.h"
 
@@ -113,6 +114,8 @@ static bool check_system(struct sl_config *next, struct sl_err *err)
 	if (sl_config_check_system(next, &more) != 0)
 		ok = sl_err_add(err, more.text);
 	if (sl_tls_load(next, &more) != 0)
+		ok = sl_err_add(err, more.text);
+	if (sl_api_keys_load(next, &more) != 0)
 		ok = sl_err_add(err, more.text);
 	return ok;
 }

@@ -37,6 +37,7 @@
  *   prefix_hash.c     keys from beginnings of bodies
  *   json_member.c     one member of a JSON text
  *   limits.c          limits from the configuration
+ *   api_key.c         API keys of requests
  *   quota.c           limits of routes per client: rates, open requests
  *   quota_table.c     token buckets of all workers
  *   addr_quota.c      usage and limits per client address

@@ -126,7 +126,7 @@ static void find_texts(const struct sl_request *rq, uint32_t fields, struct sl_s
 }
 
 static void put_texts(struct sl_event *e, const struct sl_request *rq,
-		      const struct sl_conn_info *in, uint32_t fields)
+		      const struct sl_conn_info *in, uint32_t fields, size_t most)
 {
 	struct sl_span texts[SL_EVENT_TEXT_CNT] = {0};
 	size_t used = 0;
@@ -139,7 +139,7 @@ static void put_texts(struct sl_event *e, const struct sl_request *rq,
 		texts[SL_EVENT_HOST] = rq->authority;
 	find_texts(rq, fields, texts);
 	for (unsigned i = 0; i < SL_EVENT_TEXT_CNT; i++) {
-		size_t room = sizeof(e->texts) - used;
+		size_t room = most - used;
 		size_t n = texts[i].len < text_most[i] ? texts[i].len : text_most[i];
 
 		n = n < room ? n : room;
@@ -163,7 +163,8 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 	e->peer = in.peer;
 	e->cipher = in.tls.cipher;
 	e->resumed = in.tls.resumed;
-	put_texts(e, rq, &in, sl_log_fields(&cfg->access_log));
+	put_texts(e, rq, &in, sl_log_fields(&cfg->access_log),
+		  sizeof(e->texts) - (route && route->keys ? text_most[SL_EVENT_KEY] : 0));
 	if (in.listener < cfg->listener_cnt)
 		copy_name(e->listener, sizeof(e->listener), cfg->listeners[in.listener].name);
 	if (!route)
@@ -185,6 +186,19 @@ void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq)
 void sl_event_pool(struct sl_event *e, const char *pool)
 {
 	copy_name(e->pool, sizeof(e->pool), pool);
+}
+
+/* It is the last text, and has room. */
+void sl_event_key(struct sl_exchange *x, const char *name)
+{
+	struct sl_event *e = x->note;
+	const size_t len = strlen(name), at = text_at(e, SL_EVENT_KEY);
+
+	if (!(sl_log_fields(&x->core->cfg->access_log) & 1u << SL_LOG_KEY) ||
+	    !SL_ENSURE(len <= sizeof(e->texts) - at && len <= text_most[SL_EVENT_KEY]))
+		return;
+	memcpy(e->texts + at, name, len);
+	e->text_len[SL_EVENT_KEY] = (uint8_t)len;
 }
 
 void sl_event_sent(struct sl_exchange *x, unsigned together)

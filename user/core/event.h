@@ -33,7 +33,8 @@ enum sl_event_stage {
 	X(HOST, 100)                                                                               \
 	X(SUBJECT, 100)                                                                            \
 	X(USER_AGENT, 160)                                                                         \
-	X(REFERER, 250)
+	X(REFERER, 250)                                                                            \
+	X(KEY, 64)
 enum sl_event_text {
 #define X(name, most) SL_EVENT_##name,
 	SL_EVENT_TEXTS(X)
@@ -102,6 +103,8 @@ void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struc
 		      const struct sl_cfg_route *route, enum sl_outcome why);
 /* Notes the size of its batch. Only with x->note. */
 void sl_event_sent(struct sl_exchange *x, unsigned together);
+/* Notes the name of the API key. Only with x->note. */
+void sl_event_key(struct sl_exchange *x, const char *name);
 /* Writes the record. Only with x->note. */
 void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome);
 

@@ -29,6 +29,7 @@
 #include "core/core.h"
 #include "core/router.h"
 
+struct sl_api_key;
 struct sl_client;
 struct sl_event;
 struct sl_backend_ref;
@@ -72,6 +73,7 @@ struct sl_exchange {
 	struct sl_client *client;
 	struct sl_addr_quota *quota;
 	const struct sl_cfg_route *route; /* NULL: none matches */
+	const struct sl_api_key *key;     /* the client's; NULL: none */
 	struct sl_pool *pool;             /* referenced */
 	struct sl_svc_hist **hist;        /* the pool's: [SL_STAGE_CNT] */
 	struct sl_backend_ref *backend;   /* sent there last; referenced */
@@ -134,6 +136,7 @@ struct sl_exchange {
 	bool reading;          /* counted in `quota` */
 	bool in_parts;         /* reply of several messages */
 	uint8_t upgrade;       /* index in route->upgrades */
+	bool key_given;        /* 401: an unknown API key, not none */
 	uint8_t quota_open;    /* bit per quota of the route: counted as open */
 	uint8_t quota_no;      /* quota that has refused it */
 	uint32_t quota_wait_s; /* until it would be allowed */

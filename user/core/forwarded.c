@@ -5,6 +5,8 @@
 
 #include "base/strbuf.h"
 #include "base/tlv.h"
+#include "config/api_keys.h"
+#include "core/api_key.h"
 #include "core/client.h"
 #include "core/rules.h"
 #include "front/trusted_headers.h"
@@ -24,7 +26,7 @@ bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool
 {
 	return (sl_forwarded_wanted(r, name) || (all && !r->forward_all)) &&
 	       !sl_trusted_header_is(name) && !sl_trusted_header_is_framing(name) &&
-	       !sl_rules_hide(&r->request_rules, name);
+	       !sl_rules_hide(&r->request_rules, name) && !sl_api_key_hides(r, name);
 }
 
 static bool keeps_client_fields(const struct sl_config *cfg, const struct sl_conn_info *in)
@@ -150,6 +152,8 @@ void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 
 	for (unsigned i = SL_TRUSTED_FOR; i <= SL_TRUSTED_FORWARDED && !way; i++)
 		way = sl_forwarded_wanted(x->route, sl_trusted_header_names[i]);
+	if (x->key)
+		put_value(&s, SL_TRUSTED_KEY, sl_span_cstr(x->key->name));
 	if (!way && !x->client->filtered)
 		return;
 	sl_client_addrs(x->client, &in);

@@ -21,7 +21,7 @@ struct sl_tlv_writer;
 bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name);
 /* Returns true if a client's field is forwarded. `all`: by its protocol. */
 bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all);
-/* Writes forwarded fields, and always the verified TLS subject. */
+/* Writes forwarded fields, and always the verified TLS subject and API key. */
 void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		      const struct sl_request *rq);
 

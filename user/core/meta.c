@@ -100,7 +100,7 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	if (r->forward_header_cnt || rq->all_headers || r->forward_all || x->stream.upgrade)
 		put_headers(w, x, rq);
 	/* Without forwarded headers: only a filter's facts. */
-	if (r->forward_header_cnt || r->forward_all || x->client->filtered)
+	if (r->forward_header_cnt || r->forward_all || x->client->filtered || x->key)
 		sl_forwarded_put(w, x, rq);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/siphash.h"
+#include "config/api_keys.h"
 #include "core/exchange.h"
 #include "core/pool.h"
 #include "core/quota_table.h"
@@ -78,9 +79,23 @@ static uint64_t hash_client(const struct sl_exchange *x, const struct sl_cfg_quo
 	case SL_QUOTA_BY_HEADER:
 		value = header_value(rq, q->header);
 		return sl_siphash24(key, value.ptr, value.len);
+	case SL_QUOTA_BY_KEY: return sl_siphash13_words(key, &x->key->id, 1);
 	case SL_QUOTA_BY_ROUTE: return sl_siphash24(key, x->route->prefix, x->route->prefix_len);
 	default: return sl_siphash13_words(key, &x->quota->hash, 1);
 	}
+}
+
+/* An API key can have limits of its own. */
+static const struct sl_cfg_bucket *rate_of(const struct sl_exchange *x,
+					   const struct sl_cfg_quota *q)
+{
+	return q->by == SL_QUOTA_BY_KEY && x->key->bucket.tokens ? &x->key->bucket : &q->bucket;
+}
+
+static uint32_t max_requests_of(const struct sl_exchange *x, const struct sl_cfg_quota *q)
+{
+	return q->by == SL_QUOTA_BY_KEY && x->key->max_requests ? x->key->max_requests
+								: q->max_requests;
 }
 
 static void count(_Atomic uint64_t *counter)
@@ -91,7 +106,8 @@ static void count(_Atomic uint64_t *counter)
 static enum sl_outcome admit_client(struct sl_exchange *x, uint32_t i, const struct sl_cfg_quota *q)
 {
 	const uint64_t hash = x->quota_hashes[i], now_ns = x->core->now_ns;
-	const struct sl_cfg_bucket *rate = &q->bucket;
+	const struct sl_cfg_bucket *rate = rate_of(x, q);
+	const uint32_t max = max_requests_of(x, q);
 	struct sl_quota_bucket *b = NULL;
 	uint64_t wait_ns = 0;
 
@@ -107,13 +123,13 @@ static enum sl_outcome admit_client(struct sl_exchange *x, uint32_t i, const str
 		x->quota_wait_s = wait_s < LONGEST_WAIT_S ? (uint32_t)wait_s : LONGEST_WAIT_S;
 		return SL_OUTCOME_RATE_LIMIT;
 	}
-	if (q->max_requests && !sl_quota_open(q->table, hash, q->max_requests, now_ns)) {
+	if (max && !sl_quota_open(q->table, hash, max, now_ns)) {
 		count(&q->table->refused_by_open);
 		if (b)
 			sl_quota_return(b, rate->token_ns);
 		return SL_OUTCOME_OPEN_LIMIT;
 	}
-	if (q->max_requests)
+	if (max)
 		x->quota_open |= (uint8_t)(1u << i);
 	return SL_OUTCOME_OK;
 }
@@ -122,9 +138,9 @@ static void return_tokens(struct sl_exchange *x, uint32_t i)
 {
 	const struct sl_cfg_quota *q = quota_of(x, i);
 
-	if (q->bucket.tokens)
+	if (rate_of(x, q)->tokens)
 		sl_quota_return(sl_quota_find(q->table, x->quota_hashes[i], x->core->now_ns),
-				q->bucket.token_ns);
+				rate_of(x, q)->token_ns);
 }
 
 enum sl_outcome sl_quotas_admit(struct sl_exchange *x, const struct sl_request *rq)
@@ -156,7 +172,7 @@ void sl_quotas_close(struct sl_exchange *x)
 void sl_quota_put_fields(const struct sl_exchange *x, struct sl_reply_parts *out)
 {
 	const struct sl_cfg_quota *q = quota_of(x, x->quota_no);
-	const struct sl_cfg_bucket *b = &q->bucket;
+	const struct sl_cfg_bucket *b = rate_of(x, q);
 	char(*text)[SL_QUOTA_FIELD] = x->core->limit_texts;
 
 	out->reply.retry_after_s = x->quota_wait_s;

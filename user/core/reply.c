@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/api_key.h"
 #include "core/event.h"
 #include "core/pool.h"
 #include "core/quota.h"
@@ -41,6 +42,8 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 	if (x->outcome == SL_OUTCOME_METHOD ||
 	    (x->outcome == SL_OUTCOME_FIXED && x->route->prefix[0] == '*'))
 		r->allow = x->allowed;
+	if (x->outcome == SL_OUTCOME_UNAUTHENTICATED)
+		sl_api_key_put_challenge(x, out);
 	if (x->outcome == SL_OUTCOME_RATE_LIMIT)
 		sl_quota_put_fields(x, out);
 	if (x->outcome != SL_OUTCOME_FIXED)

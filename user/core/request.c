@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fnv.h"
 #include "base/num.h"
+#include "core/api_key.h"
 #include "core/client.h"
 #include "core/event.h"
 #include "core/pool.h"
@@ -126,6 +127,9 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 		return SL_OUTCOME_UPGRADE;
 	if (x->route->pool >= 0 && !sl_addr_quota_admits_request(&c->quotas, x->quota, c->now_ns))
 		return SL_OUTCOME_ADDRESS_LIMIT;
+	o = x->route->keys ? sl_api_key_check(x, rq) : SL_OUTCOME_OK;
+	if (o != SL_OUTCOME_OK)
+		return o;
 	o = x->route->quota_cnt ? sl_quotas_admit(x, rq) : SL_OUTCOME_OK;
 	if (o != SL_OUTCOME_OK)
 		return o;

@@ -29,8 +29,9 @@ struct sl_core_stats {
 	uint64_t access_log_dropped;             /* the ring was full */
 	uint64_t stream_parts_in, stream_bytes_in;
 	uint64_t stream_parts_out, stream_bytes_out;
-	uint64_t stream_waits;                                    /* by max_rate */
-	uint64_t upgrades_ignored;                                /* requests */
+	uint64_t stream_waits;     /* by max_rate */
+	uint64_t upgrades_ignored; /* requests */
+	uint64_t api_keys_missing, api_keys_unknown;
 	uint64_t bodies_matched, bodies_unmatched, bodies_beyond; /* by match_body */
 	uint64_t affinity_hits, affinity_misses;
 	struct sl_top_refused refused; /* see sl_top_refused_read() */

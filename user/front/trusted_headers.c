@@ -11,6 +11,7 @@ const struct sl_span sl_trusted_header_names[SL_TRUSTED_CNT] = {
 	[SL_TRUSTED_FORWARDED] = SL_SPAN_LIT("forwarded"),
 	[SL_TRUSTED_SUBJECT] = SL_SPAN_LIT("sluice-client-subject"),
 	[SL_TRUSTED_SAN] = SL_SPAN_LIT("sluice-client-san"),
+	[SL_TRUSTED_KEY] = SL_SPAN_LIT("sluice-client-key"),
 };
 
 static uint8_t fold_byte(uint8_t c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fields that describe a request's origin: client address, listener (RFC 7239), identity by client
- * certificate. The gateway writes them. A client's values are not passed on unchanged, and its
+ * certificate or API key. The gateway writes them. A client's values are not passed on unchanged, and its
  * Connection field cannot remove them.
  */
 #ifndef SL_FRONT_TRUSTED_HEADERS_H
@@ -18,6 +18,7 @@ enum sl_trusted_header {
 	SL_TRUSTED_FORWARDED,
 	SL_TRUSTED_SUBJECT,
 	SL_TRUSTED_SAN,
+	SL_TRUSTED_KEY, /* name of the API key */
 	SL_TRUSTED_CNT
 };
 
