@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys of blocks that are about clients, for the table in keys.c. */
+#ifndef SL_CONFIG_CLIENT_KEYS_H
+#define SL_CONFIG_CLIENT_KEYS_H
+
+#define QUOTA(name_, type_, f, ...)                                                                \
+	{                                                                                          \
+		CONF_QUOTA, false, false, FIELD(struct sl_cfg_quota, f), name_, &type_,            \
+			__VA_ARGS__                                                                \
+	}
+#define KEYS(name_, type_, f, ...)                                                                 \
+	{                                                                                          \
+		CONF_KEYS, false, false, FIELD(struct sl_cfg_keys, f), name_, &type_, __VA_ARGS__  \
+	}
+
+/* clang-format off */
+#define CONF_CLIENT_KEYS \
+	QUOTA("by", conf_enum, by, .fallback = "address", .names = conf_quota_bys, \
+	      .help = "what has a bucket of its own. address: an IPv4 address or IPv6 /64; all " \
+	      	"datagrams share one. header: a value of `header`, so a trusted proxy must " \
+	      	"set it. key: the name of an API key, on routes with keys. route: all clients of routes with the same prefix"), \
+	QUOTA("header", conf_header, header, .what = "the name of a header", \
+	      .help = "request header that names the client, with by = header. Requests " \
+	      	"without it share one bucket"), \
+	QUOTA("rate", conf_rate, bucket.tokens, \
+	      .what = "a whole number from 1 to 100000000 with /s, /min, /h or /d, as 100/s", \
+	      .help = "requests in the long run, of all workers together; none: unlimited. " \
+	      	"Beyond it 429 with Retry-After, RateLimit-Policy and RateLimit " \
+	      	"(draft-ietf-httpapi-ratelimit-headers)"), \
+	QUOTA("burst", conf_uint, bucket.burst, 0, 1000000000, "0", \
+	      .help = "requests at once after a pause; 0: those of a second, at least one"), \
+	QUOTA("max_requests", conf_uint, max_requests, 0, 65535, "0", \
+	      .help = "open requests at a time, of all workers together; beyond it 429. 0: " \
+	      	"unlimited"), \
+	QUOTA("clients", conf_uint, clients, 16, 16777216, "65536", \
+	      .help = "clients that have a bucket; 32 bytes each. Beyond it the fullest of " \
+	      	"eight buckets is replaced. A reload that changes it, or `by` or `header`, " \
+	      	"begins with full buckets"), \
+	KEYS("file", conf_absolute, file, .what = "the absolute path of a file", \
+	     .help = "file of API keys, one per line: NAME HASH [rate=N/UNIT] [burst=N] " \
+	     	"[max_requests=N]. HASH is the SHA-256 of the key in hexadecimal. The limits " \
+	     	"replace those of quotas with by = key. Lines with one name share its limits, " \
+	     	"so a key can be exchanged. A # begins a comment line. Owner root or the " \
+	     	"account, not readable by others (chmod 640). A reload reads it again"), \
+	KEYS("header", conf_header, header, .fallback = "authorization", \
+	     .what = "the name of a header", \
+	     .help = "request header with the key. authorization: with the scheme Bearer. " \
+	     	"Others: the key alone"), \
+	KEYS("forward", conf_bool, forward, .fallback = "no", \
+	     .help = "pass the header on to backends, where headers are passed on"),
+/* clang-format on */
+
+#endif
