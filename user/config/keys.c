@@ -424,27 +424,7 @@ const struct conf_key conf_keys[] = {
 	      .help = "request headers and stream trailers that the backend gets. \"*\": all, "
 	      	"in order, with the requested host and the client's address. This is the "
 	      	"default for unmodified servers"),
-	ROUTE("set_header", conf_set_header, true, route.request_rules,
-	      .what = "up to 32 texts as \"name: value\", each name once, none of a connection, a body or the gateway's own",
-	      .help = "request headers for the backend, in place of the client's. Values can "
-	      	"have {host}, {path} with the query, {scheme} and {client}. {replace FROM "
-	      	"TO}: changes the beginning of the client's value"),
-	ROUTE("drop_header", conf_drop_header, true, route.request_rules,
-	      .what = "names of headers, each once, none of a connection, a body or the gateway's own",
-	      .help = "request headers and trailers that the backend does not get"),
-	ROUTE("set_reply_header", conf_set_header, true, route.reply_rules,
-	      .what = "up to 32 texts as \"name: value\", each name once, none of a connection, a body or the gateway's own",
-	      .help = "reply headers in place of the backend's, as in set_header; also of the "
-	      	"gateway's own replies"),
-	ROUTE("drop_reply_header", conf_drop_header, true, route.reply_rules,
-	      .what = "names of headers, each once, none of a connection, a body or the gateway's own",
-	      .help = "reply headers that the client does not get"),
-	ROUTE("keys", conf_route_keys, false, keys, .what = "the name of a keys block",
-	      .help = "API keys of which requests must have one; others get 401. Backends get "
-	      	"its name as sluice-client-key, which no client can set"),
-	ROUTE("quotas", conf_route_quotas, true, route.quota_cnt, .what = "up to 4 names of quotas",
-	      .help = "quotas of the clients of this route. A request that one of them refuses "
-	      	"gets 429 (gRPC: RESOURCE_EXHAUSTED) and takes no tokens of the others"),
+	CONF_ROUTE_CLIENT_KEYS
 	ROUTE("underscores", conf_enum, false, route.underscores, .fallback = "drop",
 	      .names = conf_underscores,
 	      .help = "request fields with _ in their names, where all fields are passed on. "
