@@ -176,9 +176,10 @@ static int create_workers(struct sl_gateway *g, struct sl_err *err)
 
 	if (rc)
 		return rc;
-	g->workers = calloc(g->cfg->worker_cnt, sizeof(*g->workers));
+	g->workers = aligned_alloc(SL_CACHELINE, g->cfg->worker_cnt * sizeof(*g->workers));
 	if (!g->workers)
 		return fail_errno(err, -ENOMEM, "workers");
+	memset(g->workers, 0, g->cfg->worker_cnt * sizeof(*g->workers));
 	for (unsigned i = 0; i < g->cfg->worker_cnt; i++) {
 		g->worker_cnt++;
 		rc = sl_worker_init(&g->workers[i], g->cfg, i, g->frame_size);

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/cpu.h"
 #include "core/core.h"
 #include "front/proxy/proxy.h"
 #include "sock/sock.h"
@@ -72,7 +73,7 @@ struct sl_worker {
 	bool idle;        /* the worker polls */
 	uint64_t busy_ns; /* last work */
 	uint64_t loops, busy_loops, sleeps;
-};
+} SL_ALIGNED(SL_CACHELINE); /* its neighbour in an array belongs to another thread */
 
 /* Creates all but ports and thread. The gateway adds ports next. Returns 0 or -errno. */
 int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
