@@ -193,7 +193,7 @@ $(BUILD)/gen/%.pb-c.c: user/sdk/programs/%.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
 $(BUILD)/obj/user/sdk/programs/interop.o: $(BUILD)/gen/interop.pb-c.c
-$(BUILD)/obj/user/control/dashboard.o: user/control/dashboard.html
+$(BUILD)/obj/user/control/dashboard.o: $(wildcard user/control/dashboard.[hcj]* vendor/uplot/*)
 $(BUILD)/obj/user/control/dashboard.o: SL_CFLAGS += $(NO_LTO) # symbols of an asm at file level
 # Descriptor sets that are built in, as bytes for an #include.
 $(BUILD)/gen/grpc_own.pb.inc: $(shell find user/front/grpc/proto -name '*.proto' | sort)

@@ -63,7 +63,7 @@ step() { # name, what it looked at, command...
 
 mapfile -t all < <(git ls-files '*.c' '*.h')
 mapfile -t units < <(printf '%s\n' "${all[@]}" | grep -E '^(user|bpf|bench)/.*\.c$')
-mapfile -t text < <(git ls-files | grep -vE '^tests/fuzz/corpus/|\.(png|svg|bin)$')
+mapfile -t text < <(git ls-files | grep -vE '^(tests/fuzz/corpus|vendor/uplot)/|\.(png|svg|bin)$')
 mkdir -p "$BUILD/lint"
 mapfile -t scripts < <(git grep -lE '^#!/bin/(ba)?sh')
 mapfile -t protos < <(git ls-files '*.proto' | sed -E 's|.*/(.*)\.proto$|'"$BUILD"'/gen/\1.pb-c.c|')
@@ -79,7 +79,7 @@ cpp() {
 	cppcheck --quiet --std=c11 -j "$jobs" --error-exitcode=1 --inline-suppr \
 		--enable=warning,performance,portability --suppress=missingIncludeSystem \
 		--suppress=uninitvar --suppress=pointerOutOfBoundsCond \
-		--suppress=comparePointers:user/control/dashboard.h \
+		--suppress=comparePointers:user/control/dashboard.c \
 		--suppress=returnDanglingLifetime:user/rpc/dial.c --suppress=normalCheckLevelMaxBranches \
 		-D_GNU_SOURCE '-DLIBBPF_OPTS(type,name,...)=struct type name={0}' \
 		'-DDECLARE_LIBBPF_OPTS(type,name,...)=struct type name={0}' '-DSEC(x)=' \

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,20 @@ static unsigned check_tcp(struct admin_request *r, bool probe, const char **why)
 
 static unsigned check_socket(struct admin_request *r, const char **why)
 {
+	const char *origin = request_header(r, "Origin"),
+		   *site = request_header(r, "Sec-Fetch-Site");
+	const struct sockaddr_in loopback = {.sin_family = AF_INET,
+					     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct sockaddr *local = (const struct sockaddr *)&loopback;
+	const char *host = request_header(r, "Host");
+
+	/* A browser comes here through a forwarded port, as from `ssh -L`. */
+	if ((origin && !sl_authz_origin(&r->admin->authz, origin, local)) ||
+	    (site && (!sl_authz_fetch_site(site) || !host ||
+		      !sl_authz_host(&r->admin->authz, host, local)))) {
+		*why = "found a request of a foreign page; allowed: those of the dashboard";
+		return MHD_HTTP_FORBIDDEN;
+	}
 	r->role = sl_authz_role(&r->admin->authz, fd_of(r->conn), &r->uid);
 	r->known = r->role >= SL_ADMIN_READ;
 	if (r->known)
@@ -99,6 +114,7 @@ static enum MHD_Result answer_request(struct admin_request *r, enum admin_class 
 {
 	const bool post = strcmp(method, "POST") == 0;
 
+	r->url = url;
 	for (size_t i = 0; i < admin_handler_cnt; i++) {
 		if (strcmp(admin_handlers[i].path, url) != 0)
 			continue;

@@ -37,6 +37,7 @@ struct admin_request {
 	struct sl_admin *admin;
 	struct admin_conns *conns;
 	struct MHD_Connection *conn;
+	const char *url;
 	enum sl_admin_role role;
 	bool known; /* authenticated by a token or by the role on the socket */
 	uint32_t uid;

@@ -30,6 +30,9 @@ static void add_backend(struct sl_backend_sum *to, const struct sl_backend_info 
 {
 	to->workers[k->state < SL_BACKEND_SUM_STATES ? k->state : 0]++;
 	to->on_fallback |= k->on_fallback;
+	to->drained |= k->health.drained;
+	to->ejected |= k->health.ejected;
+	to->weight = k->health.weight;
 	to->outstanding += k->stats.outstanding;
 	to->failures += k->stats.failures;
 	to->info = k->info;

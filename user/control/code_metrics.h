@@ -21,7 +21,8 @@ struct sl_backend_sum {
 	const char *pool, *name;
 	const char *info;                        /* of the last worker; NULL: no worker uses it */
 	uint32_t workers[SL_BACKEND_SUM_STATES]; /* by enum sl_rpc_state */
-	bool on_fallback;                        /* in any worker */
+	bool on_fallback, drained, ejected;      /* in any worker */
+	uint32_t weight;
 	uint64_t outstanding, failures;
 	struct sl_backend_codes codes;
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -144,6 +145,14 @@ static void report_status(struct sl_control *c)
 	sl_notify_status(text);
 }
 
+static uint64_t unix_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / SL_NS_PER_MS;
+}
+
 static void check_state(struct sl_control *c, uint64_t now_ns)
 {
 	struct sl_err why = SL_ERR(160);
@@ -166,6 +175,7 @@ static void check_state(struct sl_control *c, uint64_t now_ns)
 	sl_log_report_lost();
 	sl_window_tick(&c->window, c->opt.gateway, now_ns);
 	sl_history_tick(c->window.history, c->opt.gateway, now_ns);
+	sl_notes_tick(c->window.notes, c->opt.gateway, unix_ms());
 	if (c->admin)
 		sl_admin_tick(c->admin);
 	if (c->log)

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dashboard.html, included at build time. */
+/* The files of the dashboard and of uPlot, included at build time. */
 #ifndef SL_CONTROL_DASHBOARD_H
 #define SL_CONTROL_DASHBOARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-extern const char sl_dashboard[], sl_dashboard_end[];
+struct sl_dashboard_file {
+	const char *type; /* Content-Type */
+	const void *body;
+	size_t len;
+};
 
-static inline size_t sl_dashboard_len(void)
-{
-	return (size_t)(sl_dashboard_end - sl_dashboard);
-}
+/* Finds the file of a path. */
+bool sl_dashboard_find(const char *path, struct sl_dashboard_file *out);
 
 #endif

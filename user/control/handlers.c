@@ -14,6 +14,7 @@
 #include "control/backend_override.h"
 #include "control/event_stream.h"
 #include "control/metrics.h"
+#include "control/notes.h"
 #include "control/request_feed.h"
 
 enum {
@@ -21,6 +22,11 @@ enum {
 	EVENT_LIMIT = 4 << 20,
 	REQUESTS_LIMIT = 1 << 20,
 };
+
+/* uPlot sets styles of its elements. */
+#define PAGE_POLICY                                                                                     \
+	"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; " \
+	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 static enum MHD_Result queue_reply(struct MHD_Connection *conn, unsigned status, const char *type,
 				   const void *body, size_t len, enum MHD_ResponseMemoryMode mode)
@@ -37,6 +43,7 @@ static enum MHD_Result queue_reply(struct MHD_Connection *conn, unsigned status,
 	MHD_add_response_header(r, "Content-Type", type);
 	MHD_add_response_header(r, "Cache-Control", "no-store");
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(r, "Content-Security-Policy", PAGE_POLICY);
 	MHD_add_response_header(r, "Connection", "close"); /* each head must pass the acceptor */
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(r, "Allow", "GET, HEAD, POST");
@@ -104,18 +111,25 @@ static json_t *stats_of(struct sl_admin *a)
 	json_t *o = sl_stats_json(a->g, a->window);
 
 	json_object_set_new(o, "reload", sl_control_reload_json(a->control));
+	json_object_set_new(o, "notes", sl_notes_json(a->window->notes));
 	return o;
 }
 
 static enum MHD_Result get_stats(struct admin_request *r)
 {
-	return reply_json(r->conn, stats_of(r->admin));
+	json_t *o = stats_of(r->admin);
+
+	json_object_set_new(o, "may_operate", json_boolean(r->role >= SL_ADMIN_OPERATE));
+	return reply_json(r->conn, o);
 }
 
 static enum MHD_Result get_dashboard(struct admin_request *r)
 {
-	return queue_reply(r->conn, MHD_HTTP_OK, "text/html; charset=utf-8", sl_dashboard,
-			   sl_dashboard_len(), MHD_RESPMEM_PERSISTENT);
+	struct sl_dashboard_file f;
+
+	if (!sl_dashboard_find(r->url, &f))
+		return MHD_NO;
+	return queue_reply(r->conn, MHD_HTTP_OK, f.type, f.body, f.len, MHD_RESPMEM_PERSISTENT);
 }
 
 static enum MHD_Result get_history(struct admin_request *r)
@@ -351,11 +365,21 @@ void admin_events_tick(struct sl_admin *a)
 }
 
 const struct admin_handler admin_handlers[] = {
-	{"/", false, get_dashboard},      {"/livez", false, get_livez},
-	{"/readyz", false, get_readyz},   {"/metrics", false, get_metrics},
-	{"/stats", false, get_stats},     {"/events", false, get_events},
-	{"/history", false, get_history}, {"/requests", false, get_requests},
-	{"/drain", true, post_drain},     {"/set", true, post_set},
-	{"/reload", true, post_reload},   {"/edge", true, post_acl},
+	{"/", false, get_dashboard},
+	{"/dashboard.css", false, get_dashboard},
+	{"/dashboard.js", false, get_dashboard},
+	{"/uplot.css", false, get_dashboard},
+	{"/uplot.js", false, get_dashboard},
+	{"/livez", false, get_livez},
+	{"/readyz", false, get_readyz},
+	{"/metrics", false, get_metrics},
+	{"/stats", false, get_stats},
+	{"/events", false, get_events},
+	{"/history", false, get_history},
+	{"/requests", false, get_requests},
+	{"/drain", true, post_drain},
+	{"/set", true, post_set},
+	{"/reload", true, post_reload},
+	{"/edge", true, post_acl},
 };
 const size_t admin_handler_cnt = SL_ARRAY_LEN(admin_handlers);

@@ -11,7 +11,7 @@
 #include "control/code_metrics.h"
 #include "control/fields.h"
 
-enum { RECENT = 10 /* seconds */, CLASSES = 5 };
+enum { CLASSES = 5 };
 
 /* Series of a pool. Stages follow as mean times. */
 enum {
@@ -381,9 +381,9 @@ void sl_history_write(const struct sl_history *h, struct sl_strbuf *b)
 
 /* Latencies: the mean of the seconds that have one. */
 static double recent_of(const struct sl_history *h, const struct history_entry *e, unsigned s,
-			bool is_time)
+			bool is_time, uint32_t seconds)
 {
-	uint32_t n = e->samples < RECENT ? e->samples : RECENT, cnt = 0;
+	uint32_t n = e->samples < seconds ? e->samples : seconds, cnt = 0;
 	double sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -395,25 +395,28 @@ static double recent_of(const struct sl_history *h, const struct history_entry *
 	return cnt ? sum / cnt : 0;
 }
 
-static json_t *recent_json(const struct sl_history *h, const struct history_entry *e)
+static json_t *recent_json(const struct sl_history *h, const struct history_entry *e,
+			   uint32_t seconds)
 {
 	json_t *o = e ? json_object() : NULL;
 	char name[40];
 
 	for (unsigned s = 0; o && s < e->series; s++) {
 		name_series(e, s, name, sizeof(name));
-		json_object_set_new(o, name,
-				    json_real(recent_of(h, e, s, strstr(name, "_ns") != NULL)));
+		json_object_set_new(
+			o, name,
+			json_real(recent_of(h, e, s, strstr(name, "_ns") != NULL, seconds)));
 	}
 	return o;
 }
 
-json_t *sl_history_pool(struct sl_history *h, const char *pool)
+json_t *sl_history_pool(struct sl_history *h, const char *pool, uint32_t seconds)
 {
-	return recent_json(h, find_entry(h, pool, ""));
+	return recent_json(h, find_entry(h, pool, ""), seconds);
 }
 
-json_t *sl_history_backend(struct sl_history *h, const char *pool, const char *backend)
+json_t *sl_history_backend(struct sl_history *h, const char *pool, const char *backend,
+			   uint32_t seconds)
 {
-	return recent_json(h, find_entry(h, pool, backend));
+	return recent_json(h, find_entry(h, pool, backend), seconds);
 }

@@ -29,10 +29,11 @@ void sl_history_tick(struct sl_history *h, struct sl_gateway *g, uint64_t now_ns
 /* Writes {"seconds": N, "pools": [...], "backends": [...]}, each with arrays, oldest first. */
 void sl_history_write(const struct sl_history *h, struct sl_strbuf *b);
 /*
- * Return the mean of the last 10 s as an object, for the caller to decref, or NULL: rates per
+ * Return the mean of the last seconds as an object, for the caller to decref, or NULL: rates per
  * second, and latencies in nanoseconds.
  */
-json_t *sl_history_pool(struct sl_history *h, const char *pool);
-json_t *sl_history_backend(struct sl_history *h, const char *pool, const char *backend);
+json_t *sl_history_pool(struct sl_history *h, const char *pool, uint32_t seconds);
+json_t *sl_history_backend(struct sl_history *h, const char *pool, const char *backend,
+			   uint32_t seconds);
 
 #endif

@@ -32,7 +32,8 @@ int sl_window_init(struct sl_window *w, uint32_t service_max)
 	w->older = calloc(w->cnt + 1, sizeof(*w->older));
 	w->newer = calloc(w->cnt + 1, sizeof(*w->newer));
 	w->history = sl_history_new();
-	if (w->older && w->newer && w->history)
+	w->notes = sl_notes_new();
+	if (w->older && w->newer && w->history && w->notes)
 		return 0;
 	sl_window_fini(w);
 	return -ENOMEM;
@@ -43,6 +44,7 @@ void sl_window_fini(struct sl_window *w)
 	free(w->older);
 	free(w->newer);
 	sl_history_free(w->history);
+	sl_notes_free(w->notes);
 	*w = (struct sl_window){0};
 }
 

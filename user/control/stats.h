@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "control/history.h"
+#include "control/notes.h"
 #include "gateway/gateway.h"
 
 /*
@@ -19,7 +20,8 @@ struct sl_window {
 	struct sl_svc_hist *older, *newer; /* [slot][SL_STAGE_CNT], summed over workers */
 	uint32_t cnt;
 	uint64_t next_ns;
-	struct sl_history *history; /* NULL before sl_window_init() */
+	struct sl_history *history; /* NULL before sl_window_init(), as `notes` */
+	struct sl_notes *notes;
 };
 
 /* Allocates empty histograms for service_max services. Returns 0 or -ENOMEM. */

@@ -9,6 +9,8 @@
 #include "control/code_metrics.h"
 #include "control/fields.h"
 
+enum { RECENT = 10 /* seconds */ };
+
 static void set_int(json_t *o, const char *key, uint64_t v)
 {
 	json_object_set_new(o, key, json_integer((json_int_t)v));
@@ -46,6 +48,15 @@ static json_t *grpc_json(const struct sl_codes *c)
 	return o;
 }
 
+/* Takes over both, which may be NULL. */
+static void set_samples(json_t *o, json_t *recent, json_t *last)
+{
+	if (recent)
+		json_object_set_new(o, "recent", recent);
+	if (last)
+		json_object_set_new(o, "last", last);
+}
+
 static void add_codes(json_t *o, const struct sl_codes *c)
 {
 	json_object_set_new(o, "codes", http_json(c));
@@ -56,12 +67,11 @@ void sl_stats_add_pool(json_t *o, struct sl_gateway *g, const struct sl_gateway_
 		       uint32_t pool, struct sl_history *h)
 {
 	struct sl_codes codes;
-	json_t *recent = sl_history_pool(h, in->cfg->pools[pool].name);
+	const char *name = in->cfg->pools[pool].name;
 
 	sl_codes_of_pool(g, in, pool, &codes);
 	add_codes(o, &codes);
-	if (recent)
-		json_object_set_new(o, "recent", recent);
+	set_samples(o, sl_history_pool(h, name, RECENT), sl_history_pool(h, name, 1));
 }
 
 struct backend_list {
@@ -84,7 +94,7 @@ static const char *state_of(const struct sl_backend_sum *s)
 static void add_backend(void *arg, const struct sl_backend_sum *s)
 {
 	struct backend_list *l = arg;
-	json_t *o = json_object(), *recent = sl_history_backend(l->h, s->pool, s->name);
+	json_t *o = json_object();
 
 	json_object_set_new(o, "pool", json_string(s->pool));
 	json_object_set_new(o, "name", json_string(s->name));
@@ -92,13 +102,16 @@ static void add_backend(void *arg, const struct sl_backend_sum *s)
 	set_int(o, "workers_up", s->workers[SL_RPC_UP]);
 	json_object_set_new(o, "on_fallback", json_boolean(s->on_fallback));
 	json_object_set_new(o, "info", json_string(s->info ? s->info : ""));
+	json_object_set_new(o, "drained", json_boolean(s->drained));
+	json_object_set_new(o, "ejected", json_boolean(s->ejected));
+	set_int(o, "weight", s->weight);
 	set_int(o, "outstanding", s->outstanding);
 	set_int(o, "failures", s->failures);
 	add_codes(o, &s->codes.codes);
 	set_int(o, "p50_ns", sl_hist_quantile(s->codes.bucket, 0.5));
 	set_int(o, "p99_ns", sl_hist_quantile(s->codes.bucket, 0.99));
-	if (recent)
-		json_object_set_new(o, "recent", recent);
+	set_samples(o, sl_history_backend(l->h, s->pool, s->name, RECENT),
+		    sl_history_backend(l->h, s->pool, s->name, 1));
 	json_array_append_new(l->list, o);
 }
 

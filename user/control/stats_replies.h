@@ -8,7 +8,7 @@
 #include "control/history.h"
 #include "gateway/gateway.h"
 
-/* Adds "codes", "grpc_codes" and "recent" to a pool's object. h may be NULL. */
+/* Adds "codes", "grpc_codes", "recent" (10 s) and "last" (1 s) to a pool's object. h may be NULL. */
 void sl_stats_add_pool(json_t *o, struct sl_gateway *g, const struct sl_gateway_info *in,
 		       uint32_t pool, struct sl_history *h);
 /* Adds "backends", "routes" and "listeners". */

@@ -89,12 +89,12 @@ TEST(a_backend_has_rates_errors_and_latency)
 	ck_assert_double_eq(last_of("backends", "rate"), 6);
 	ck_assert_double_eq(last_of("backends", "errors"), 6);
 	ck_assert_double_gt(last_of("backends", "p50_ns"), 1800000);
-	o = sl_history_backend(h, "score", "a");
+	o = sl_history_backend(h, "score", "a", 10);
 	ck_assert_double_eq(json_number_value(json_object_get(o, "errors")), 6);
 	ck_assert_double_gt(json_number_value(json_object_get(o, "p50_ns")), 1800000);
 	json_decref(o);
-	ck_assert_ptr_null(sl_history_backend(h, "score", "z"));
-	ck_assert_ptr_null(sl_history_pool(h, "a"));
+	ck_assert_ptr_null(sl_history_backend(h, "score", "z", 10));
+	ck_assert_ptr_null(sl_history_pool(h, "a", 10));
 }
 
 TEST(ten_minutes_are_kept)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recent changes of the gateway with their reasons, for the dashboard: states of backends, readiness,
+ * reloads, and requests that were not served. Differences between two looks, once a second.
+ */
+#ifndef SL_CONTROL_NOTES_H
+#define SL_CONTROL_NOTES_H
+
+#include <jansson.h>
+
+#include "gateway/gateway.h"
+
+enum { SL_NOTES = 64 /* older ones are dropped */, SL_NOTE_LEN = 240 };
+
+struct sl_notes;
+
+/* Returns an empty list, or NULL. */
+struct sl_notes *sl_notes_new(void);
+/* n may be NULL. */
+void sl_notes_free(struct sl_notes *n);
+/* Compares with the last look. unix_ms: now. */
+void sl_notes_tick(struct sl_notes *n, struct sl_gateway *g, uint64_t unix_ms);
+/* Returns [{"time_ms": N, "bad": BOOL, "text": TEXT}], newest first, for the caller to decref. */
+json_t *sl_notes_json(const struct sl_notes *n);
+
+#endif
