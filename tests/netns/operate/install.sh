@@ -37,7 +37,7 @@ for prefix in /usr /opt/sluice; do
 		'! grep -h ^ExecStart= $(find "$D/root" -name "*.service") | grep -v "^ExecStart=$prefix/sbin/"'
 	check "make uninstall PREFIX=$prefix" put "$prefix" uninstall
 	check "$prefix: nothing is left" [ -z "$(files_left)" ]
-	check "$prefix: nor folders of its own" [ -z "$(find "$D/root" -path '*/*c*/sluice')" ]
+	check "$prefix: nor folders of its own" [ -z "$(find "$D/root" -regex '.*/[^/]*c[^/]*/sluice')" ]
 done
 
 check "make install once more" put /usr install
