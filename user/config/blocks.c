@@ -17,6 +17,8 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_RESPOND] = "route.respond",
 	[CONF_MATCH] = "route.match",
 	[CONF_AFFINITY] = "route.affinity",
+	[CONF_SPLIT] = "route.split",
+	[CONF_MIRROR] = "route.mirror",
 	[CONF_LIMITS] = "limits",
 	[CONF_TCP] = "tcp",
 	[CONF_MEMORY] = "memory",
@@ -47,7 +49,7 @@ enum conf_block conf_block_parent(enum conf_block block)
 		return CONF_BLOCK_CNT;
 	if (block == CONF_TLS)
 		return CONF_LISTENER;
-	if (block == CONF_RESPOND || block == CONF_MATCH || block == CONF_AFFINITY)
+	if (block >= CONF_RESPOND && block <= CONF_MIRROR)
 		return CONF_ROUTE;
 	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
 }

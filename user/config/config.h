@@ -243,6 +243,21 @@ struct sl_cfg_affinity {
 	uint32_t depth_cnt;
 };
 
+/* Requests of the route's pool that another one gets (canary). */
+struct sl_cfg_split {
+	int32_t pool; /* -1: none */
+	double share;
+	const char *header; /* lower case; decides if it is present; NULL: none */
+	const char *value;
+};
+
+/* Copies of requests, whose replies are ignored. */
+struct sl_cfg_mirror {
+	int32_t pool; /* -1: none */
+	double share;
+	uint64_t max_body;
+};
+
 /* How requests of a route are given to several pools, and to the backends of a pool. */
 struct sl_cfg_route_pools {
 	const char *member; /* of the JSON body (match_body); NULL: none */
@@ -252,6 +267,8 @@ struct sl_cfg_route_pools {
 	struct sl_cfg_match *matches; /* the first that fits counts */
 	uint32_t match_cnt;
 	struct sl_cfg_affinity affinity;
+	struct sl_cfg_split split;
+	struct sl_cfg_mirror mirror;
 };
 
 struct sl_cfg_route {
@@ -312,7 +329,13 @@ static inline bool sl_cfg_route_has_pool(const struct sl_cfg_route *r, int32_t p
 		if (r->pools->matches[i].pool == pool)
 			return true;
 	}
-	return r->pool == pool;
+	return r->pool == pool || (r->pools && r->pools->split.pool == pool);
+}
+
+/* Returns true if copies of the route's requests go to that pool. */
+static inline bool sl_cfg_route_mirrors_to(const struct sl_cfg_route *r, int32_t pool)
+{
+	return r->pools && r->pools->mirror.pool == pool;
 }
 
 struct sl_cfg_limits {
@@ -472,6 +495,9 @@ void sl_config_on_free(struct sl_config *c, void (*fn)(struct sl_config *c));
 bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p);
 /* Returns true if a prefix contains the address; ignores `deny`. */
 bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a);
+
+/* Returns true if no reply of the pool gets to a client: its backends may be down. */
+bool sl_cfg_is_mirror_only(const struct sl_config *c, uint32_t pool);
 
 enum {
 	SL_CFG_FILE_MAX = 4 << 20, /* bytes, with includes */

@@ -1,121 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/keys.h"
+#include "config/key_rows.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "config/client_keys.h"
-#include "config/defaults.h"
 #include "sluice/rpc_wire.h"
-
-#define FIELD(type, field) sizeof(((type *)0)->field), offsetof(type, field)
-#define US                 UINT64_C(1000)
-#define MS                 UINT64_C(1000000)
-#define SEC                UINT64_C(1000000000)
-#define KIB                UINT64_C(1024)
-#define MIB                (KIB * KIB)
-#define GIB                (KIB * MIB)
-#define DEFAULT(name)      SL_DEFAULT_TEXT(SL_DEFAULT_##name)
-
-#define ROOT(name_, type_, f, ...)                                                                 \
-	{                                                                                          \
-		CONF_ROOT, false, false, FIELD(struct sl_config, f), name_, &type_, __VA_ARGS__    \
-	}
-#define ROOT_LIST(name_, type_, f, ...)                                                            \
-	{                                                                                          \
-		CONF_ROOT, true, false, FIELD(struct sl_config, f), name_, &type_, __VA_ARGS__     \
-	}
-#define INTERFACE(name_, type_, list_, f, ...)                                                     \
-	{                                                                                          \
-		CONF_INTERFACE, list_, false, FIELD(struct sl_cfg_interface, f), name_, &type_,    \
-			__VA_ARGS__, .restart = true                                               \
-	}
-#define WORKERS(name_, type_, list_, f, ...)                                                       \
-	{                                                                                          \
-		CONF_WORKERS, list_, false, FIELD(struct sl_config, f), name_, &type_,             \
-			__VA_ARGS__, .restart = true                                               \
-	}
-/* Those that only say what is let through. */
-#define EDGE(name_, type_, list_, f, ...)                                                          \
-	{                                                                                          \
-		CONF_INTERFACE, list_, false, FIELD(struct sl_cfg_interface, f), name_, &type_,    \
-			__VA_ARGS__                                                                \
-	}
-#define LISTENER(name_, type_, list_, req, f, ...)                                                 \
-	{                                                                                          \
-		CONF_LISTENER, list_, req, FIELD(struct sl_cfg_listener, f), name_, &type_,        \
-			__VA_ARGS__                                                                \
-	}
-#define TLS(name_, type_, list_, f, ...)                                                           \
-	{                                                                                          \
-		CONF_TLS, list_, false, FIELD(struct sl_cfg_tls, f), name_, &type_, __VA_ARGS__    \
-	}
-#define POOL(name_, type_, f, ...)                                                                 \
-	{                                                                                          \
-		CONF_POOL, false, false, FIELD(struct sl_cfg_pool, f), name_, &type_, __VA_ARGS__  \
-	}
-#define ENDPOINTS "shm:///PATH (of at most 100 bytes), rdma://ADDRESS:PORT, rdma+ud://ADDRESS:PORT"
-#define BACKEND(name_, type_, req, f, ...)                                                         \
-	{                                                                                          \
-		CONF_BACKEND, false, req, FIELD(struct sl_cfg_backend, f), name_, &type_,          \
-			__VA_ARGS__                                                                \
-	}
-#define BATCH(name_, type_, f, ...)                                                                \
-	{                                                                                          \
-		CONF_BATCH, false, false, FIELD(struct sl_cfg_batch, f), name_, &type_,            \
-			__VA_ARGS__                                                                \
-	}
-#define ROUTE(name_, type_, list_, f, ...)                                                         \
-	{                                                                                          \
-		CONF_ROUTE, list_, false, FIELD(struct conf_route_ref, f), name_, &type_,          \
-			__VA_ARGS__                                                                \
-	}
-#define MATCH(name_, type_, req, f, ...)                                                           \
-	{                                                                                          \
-		CONF_MATCH, false, req, FIELD(struct conf_match_ref, f), name_, &type_,            \
-			__VA_ARGS__                                                                \
-	}
-#define AFFINITY(name_, type_, list_, f, ...)                                                      \
-	{                                                                                          \
-		CONF_AFFINITY, list_, false, FIELD(struct conf_route_ref, pools.affinity.f),       \
-			name_, &type_, __VA_ARGS__                                                 \
-	}
-#define LIMIT(name_, type_, f, ...)                                                                \
-	{                                                                                          \
-		CONF_LIMITS, false, false, FIELD(struct sl_config, limits.f), name_, &type_,       \
-			__VA_ARGS__                                                                \
-	}
-#define RESPOND(name_, type_, f, ...)                                                              \
-	{                                                                                          \
-		CONF_RESPOND, false, false, FIELD(struct conf_route_ref, f), name_, &type_,        \
-			__VA_ARGS__                                                                \
-	}
-#define TCP(name_, type_, f, ...)                                                                  \
-	{                                                                                          \
-		CONF_TCP, false, false, FIELD(struct sl_config, limits.f), name_, &type_,          \
-			__VA_ARGS__, .restart = true                                               \
-	}
-#define MEMORY(name_, type_, f, ...)                                                               \
-	{                                                                                          \
-		CONF_MEMORY, false, false, FIELD(struct sl_config, limits.f), name_, &type_,       \
-			__VA_ARGS__, .restart = true                                               \
-	}
-#define ADMIN(name_, type_, list_, f, ...)                                                         \
-	{                                                                                          \
-		CONF_ADMIN, list_, false, FIELD(struct sl_config, admin.f), name_, &type_,         \
-			__VA_ARGS__, .restart = true                                               \
-	}
-#define AGENTS(name_, type_, list_, f, ...)                                                        \
-	{                                                                                          \
-		CONF_AGENTS, list_, false, FIELD(struct sl_config, agents.f), name_, &type_,       \
-			__VA_ARGS__, .restart = true                                               \
-	}
-#define ACCESS_LOG(name_, type_, list_, f, ...)                                                    \
-	{                                                                                          \
-		CONF_ACCESS_LOG, list_, false, FIELD(struct sl_config, access_log.f), name_,       \
-			&type_, __VA_ARGS__                                                        \
-	}
 
 /* clang-format off */
 const struct conf_key conf_keys[] = {
@@ -455,6 +346,22 @@ const struct conf_key conf_keys[] = {
 		 	"4k, 16k, 64k. A beginning that goes on in many ways is a shared prompt, so "
 		 	"the next depth counts. Shorter bodies go to any backend. A stream is held "
 		 	"back until its depth has come"),
+
+	SPLIT("pool", conf_reference, split_pool, .what = "the name of a pool",
+	      .help = "pool for a share of the requests that the route's pool would get (canary)"),
+	SPLIT("percent", conf_percent, pools.split.share, .what = "a number from 0 to 100",
+	      .help = "share of these requests, selected at random"),
+	SPLIT("header", conf_split_header, pools.split.header,
+	      .what = "a text as \"name: value\", of a header that is about more than a connection",
+	      .help = "requests with this field and value go to that pool. Those with another "
+	      	"value of it do not. percent applies to all others"),
+	MIRROR("pool", conf_reference, mirror_pool, .what = "the name of a pool",
+	       .help = "pool that gets copies of requests. Its replies are ignored, and it may be "
+	       	"down"),
+	MIRROR("percent", conf_percent, pools.mirror.share, .fallback = "100",
+	       .what = "a number from 0 to 100", .help = "share of requests, selected at random"),
+	MIRROR("max_body", conf_size, pools.mirror.max_body, 0, MIB, "64k",
+	       .help = "largest request that is copied"),
 
 	RESPOND("status", conf_uint, route.reply_status, 200, 599,
 		.help = "status of a fixed reply, in place of a pool; default 200. With "

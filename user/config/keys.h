@@ -24,6 +24,8 @@ enum conf_block {
 	CONF_RESPOND,
 	CONF_MATCH,
 	CONF_AFFINITY,
+	CONF_SPLIT,
+	CONF_MIRROR,
 	CONF_LIMITS,
 	CONF_TCP,
 	CONF_MEMORY,
@@ -120,8 +122,10 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_backend_endpoint, conf_authority, conf_uint_or_auto, conf_agent_cpus, conf_file,
 	conf_certificates, conf_log_fields, conf_set_header, conf_drop_header, conf_private_keys,
 	conf_route_listeners, conf_header_field, conf_nowhere, conf_rate, conf_route_quotas,
-	conf_depths, conf_route_keys;
+	conf_depths, conf_route_keys, conf_percent, conf_split_header;
 
+/* Takes the text "name: value" of a header field. Returns false if it is none. */
+bool conf_parse_field(struct conf_value *v, const char **name, const char **value);
 /* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
 bool conf_parse_address(const char *text, struct sl_addr *a);
 /* Parses "100/s" to the rate of *b; false if it is none. */
@@ -148,7 +152,9 @@ struct conf_route_ref {
 	const char *keys;
 	int pool_line, listener_line, quota_line, keys_line;
 	int affinity_line; /* 0: no block */
-	bool responds;     /* it has a respond block */
+	const char *split_pool, *mirror_pool;
+	int split_line, mirror_line;
+	bool responds; /* it has a respond block */
 };
 
 #endif

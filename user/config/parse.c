@@ -283,7 +283,8 @@ static bool decode_prefix(char *text)
 
 static void *new_route(struct conf_parse *p, const char *title, int line)
 {
-	static const enum conf_block parts[] = {CONF_RESPOND, CONF_AFFINITY};
+	static const enum conf_block parts[] = {CONF_RESPOND, CONF_AFFINITY, CONF_SPLIT,
+						CONF_MIRROR};
 	struct sl_config *c = p->cfg;
 	struct conf_route_ref *r = next_of(p->routes, sizeof(*r), &c->route_cnt, SL_CFG_MAX_ROUTES);
 	char *prefix = conf_arena_strndup(p->arena, title, strlen(title));
@@ -324,8 +325,8 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 		((struct conf_route_ref *)p->obj[CONF_ROUTE])->responds = true;
 		return p->obj[CONF_ROUTE];
 	case CONF_AFFINITY:
-		((struct conf_route_ref *)p->obj[CONF_ROUTE])->affinity_line = line;
-		return p->obj[CONF_ROUTE];
+	case CONF_SPLIT:
+	case CONF_MIRROR: return conf_begin_route_part(p, b, line);
 	case CONF_TLS: return new_tls(p, line);
 	case CONF_QUOTA: return conf_new_quota(p, title, line);
 	case CONF_KEYS: return conf_new_keys(p, title, line);

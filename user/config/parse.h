@@ -52,6 +52,8 @@ void conf_parse_text(struct conf_parse *p, const char *text);
 void conf_parse_settle(struct conf_parse *p);
 /* route_pools.c: begins a match block of the current route. Returns NULL without room. */
 void *conf_new_match(struct conf_parse *p, const char *title, int line);
+/* route_pools.c: begins an affinity, split or mirror block. Returns the route. */
+void *conf_begin_route_part(struct conf_parse *p, enum conf_block b, int line);
 bool conf_match_is_taken(const struct conf_parse *p, const char *title);
 /* route_pools.c: resolves the pools of a route besides its own, and checks that they are alike. */
 void conf_check_route_pools(struct conf_parse *p, struct conf_route_ref *r);

@@ -132,6 +132,91 @@ static void check_match(struct conf_parse *p, struct conf_route_ref *r)
 		use_matches(p, r);
 }
 
+void *conf_begin_route_part(struct conf_parse *p, enum conf_block b, int line)
+{
+	struct conf_route_ref *r = p->obj[CONF_ROUTE];
+
+	*(b == CONF_AFFINITY ? &r->affinity_line
+	  : b == CONF_SPLIT  ? &r->split_line
+			     : &r->mirror_line) = line;
+	return r;
+}
+
+static bool set_percent(struct conf_value *v)
+{
+	size_t len = strspn(v->text, "0123456789.");
+	char *end;
+	double d;
+
+	if (!len || v->text[len])
+		return false;
+	d = strtod(v->text, &end) / 100;
+	if (*end || !(d >= 0 && d <= 1))
+		return false;
+	memcpy(conf_field(v), &d, sizeof(d));
+	return true;
+}
+
+const struct conf_type conf_percent = {set_percent, NULL};
+
+static bool set_split_header(struct conf_value *v)
+{
+	struct sl_cfg_split *s = &((struct conf_route_ref *)v->obj)->pools.split;
+
+	return conf_parse_field(v, &s->header, &s->value);
+}
+
+const struct conf_type conf_split_header = {set_split_header, NULL};
+
+static void check_split(struct conf_parse *p, struct conf_route_ref *r)
+{
+	struct sl_cfg_split *s = &r->pools.split;
+
+	s->pool = -1;
+	if (!r->split_line)
+		return;
+	if (!r->split_pool || r->pools.no_default)
+		conf_fail(p, r->split_line, r,
+			  "found split with no %s; allowed: a pool in it, and another in the route",
+			  r->split_pool ? "pool in its route" : "pool");
+	else if (s->share == 0 && !s->header)
+		conf_fail(p, r->split_line, r,
+			  "found split with no percent and no header; allowed: one, or both");
+	else
+		s->pool = find_other(p, r, r->split_pool, r->split_line);
+}
+
+static void check_mirror(struct conf_parse *p, struct conf_route_ref *r)
+{
+	struct sl_cfg_mirror *m = &r->pools.mirror;
+
+	m->pool = -1;
+	if (!r->mirror_line)
+		return;
+	if (!r->mirror_pool)
+		conf_fail(p, r->mirror_line, r,
+			  "found mirror with no pool; allowed: mirror { pool = NAME }");
+	else if (r->route.stream && !r->route.stream_auto)
+		conf_fail(
+			p, r->mirror_line, r,
+			"found mirror on a route with stream = yes; allowed: stream = no or auto, "
+			"because streams are not copied");
+	else
+		m->pool = find_other(p, r, r->mirror_pool, r->mirror_line);
+}
+
+bool sl_cfg_is_mirror_only(const struct sl_config *c, uint32_t pool)
+{
+	bool mirrors = false;
+
+	for (uint32_t i = 0; i < c->route_cnt; i++) {
+		if (sl_cfg_route_has_pool(&c->routes[i], (int32_t)pool))
+			return false;
+		mirrors |= sl_cfg_route_mirrors_to(&c->routes[i], (int32_t)pool);
+	}
+	return mirrors;
+}
+
 static bool set_depth(struct conf_value *v)
 {
 	struct sl_cfg_affinity *a = &((struct conf_route_ref *)v->obj)->pools.affinity;
@@ -176,16 +261,24 @@ static void check_affinity(struct conf_parse *p, struct conf_route_ref *r)
 
 void conf_check_route_pools(struct conf_parse *p, struct conf_route_ref *r)
 {
-	if (r->affinity_line && r->route.pool < 0)
-		conf_fail(p, r->affinity_line, r,
-			  "found affinity on route \"%s\" without a pool; allowed: with a pool",
-			  r->route.prefix);
+	int part = r->affinity_line ? r->affinity_line
+		   : r->split_line  ? r->split_line
+				    : r->mirror_line;
+
+	if (part && r->route.pool < 0 && !r->pool)
+		conf_fail(
+			p, part, r,
+			"found affinity, split or mirror on route \"%s\" without a pool; allowed: "
+			"with a pool",
+			r->route.prefix);
 	if (r->route.pool < 0)
 		return;
 	check_match(p, r);
 	if (r->affinity_line)
 		check_affinity(p, r);
-	if (!r->pools.match_cnt && !r->affinity_line)
+	check_split(p, r);
+	check_mirror(p, r);
+	if (!r->pools.match_cnt && !part)
 		return;
 	r->route.pools = conf_arena_alloc(p->arena, sizeof(*r->route.pools));
 	if (!r->route.pools || (r->pools.match_cnt && !r->pools.matches)) {

@@ -259,7 +259,8 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 		uint32_t route = 0;
 
 		while (route < c->route_cnt &&
-		       !sl_cfg_route_has_pool(&c->routes[route], (int32_t)i))
+		       !sl_cfg_route_has_pool(&c->routes[route], (int32_t)i) &&
+		       !sl_cfg_route_mirrors_to(&c->routes[route], (int32_t)i))
 			route++;
 		if (route < c->route_cnt)
 			continue;

@@ -88,9 +88,8 @@ static bool set_headers(struct conf_value *v)
 const struct conf_type conf_headers = {set_headers, NULL};
 
 /* Field values begin and end with no blank, RFC 9110 5.5. The host has a key of its own. */
-static bool set_header_field(struct conf_value *v)
+bool conf_parse_field(struct conf_value *v, const char **to_name, const char **to_value)
 {
-	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
 	size_t name_len = strcspn(v->text, ":"), len;
 	const char *value = v->text + name_len;
 	char *name = lower_copy(v);
@@ -104,10 +103,17 @@ static bool set_header_field(struct conf_value *v)
 	if (!name || !v->text[name_len] || !len || strchr(" \t", value[len - 1]))
 		return false;
 	name[name_len] = 0;
-	r->header = name;
-	r->header_value = conf_arena_strndup(v->arena, value, len);
+	*to_name = name;
+	*to_value = conf_arena_strndup(v->arena, value, len);
 	return conf_is_token(name, 64) && !is_hop_by_hop(name) && strcmp(name, "host") != 0 &&
-	       r->header_value;
+	       *to_value;
+}
+
+static bool set_header_field(struct conf_value *v)
+{
+	struct sl_cfg_route *r = &((struct conf_route_ref *)v->obj)->route;
+
+	return conf_parse_field(v, &r->header, &r->header_value);
 }
 
 const struct conf_type conf_header_field = {set_header_field, NULL};

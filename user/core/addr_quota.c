@@ -96,7 +96,7 @@ struct sl_addr_quota *sl_addr_quota_lighter(struct sl_addr_quotas *t, enum sl_qu
 	return first_of(heaviest_class(r, (1u << class) - 1), rank);
 }
 
-static void quota_init(struct sl_addr_quota *a)
+void sl_addr_quota_init(struct sl_addr_quota *a)
 {
 	*a = (struct sl_addr_quota){0};
 	for (unsigned i = 0; i < SL_RANK_CNT; i++) {
@@ -143,7 +143,7 @@ int sl_addr_quotas_init(struct sl_addr_quotas *t, uint32_t cap, uint64_t *refuse
 		for (unsigned k = 0; k < SL_RANK_CLASSES; k++)
 			sl_list_init(&t->ranks[i].classes[k]);
 	}
-	quota_init(&t->unproven);
+	sl_addr_quota_init(&t->unproven);
 	return t->slots ? 0 : -ENOMEM;
 }
 
@@ -209,7 +209,7 @@ static struct sl_addr_quota *new_quota(struct sl_addr_quotas *t, uint64_t hash,
 	}
 	if (!a)
 		return NULL;
-	quota_init(a);
+	sl_addr_quota_init(a);
 	a->hash = hash;
 	a->addr = *peer;
 	t->slots[find_slot(t, hash)] = sl_mempool_index(&t->pool, a) + 1;

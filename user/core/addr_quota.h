@@ -66,6 +66,8 @@ int sl_addr_quotas_init(struct sl_addr_quotas *t, uint32_t cap, uint64_t *refuse
 /* Frees all quotas. */
 void sl_addr_quotas_fini(struct sl_addr_quotas *t);
 
+/* Makes a quota that uses nothing. */
+void sl_addr_quota_init(struct sl_addr_quota *a);
 /* Counts a new connection. NULL: the address has too many. */
 struct sl_addr_quota *sl_addr_quota_open(struct sl_addr_quotas *t, const struct sl_addr *peer);
 /* Counts the end of a connection that uses nothing any more. May free the quota. */

@@ -3,6 +3,7 @@
  * A client's connection: passes bytes between stream and front, and keeps the phase for time-outs.
  */
 #include "core/client.h"
+#include "core/mirror.h"
 
 #include <string.h>
 
@@ -18,6 +19,7 @@ const struct sl_front_ops *const sl_client_fronts[] = {
 	[SL_CLIENT_HTTP1] = &sl_front_http1,
 	[SL_CLIENT_H2] = &sl_front_h2,
 	[SL_CLIENT_DATAGRAM] = &sl_front_datagram,
+	[SL_CLIENT_MIRROR] = &sl_mirror_front,
 };
 
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl)

@@ -23,7 +23,13 @@ enum sl_client_phase {
 };
 
 /* NEW: the first bytes have not come. */
-enum sl_client_proto { SL_CLIENT_NEW, SL_CLIENT_HTTP1, SL_CLIENT_H2, SL_CLIENT_DATAGRAM };
+enum sl_client_proto {
+	SL_CLIENT_NEW,
+	SL_CLIENT_HTTP1,
+	SL_CLIENT_H2,
+	SL_CLIENT_DATAGRAM,
+	SL_CLIENT_MIRROR
+};
 
 struct sl_client {
 	struct sl_core *core;
@@ -39,8 +45,8 @@ struct sl_client {
 	uint16_t reading;      /* exchanges with incomplete bodies */
 	uint16_t listener;     /* index; each datagram has its own */
 	uint8_t phase : 3;     /* enum sl_client_phase */
-	uint8_t proto : 2;     /* enum sl_client_proto */
 	uint8_t first_len : 3; /* bytes in `first` */
+	uint8_t proto : 3;     /* enum sl_client_proto */
 	bool paused : 1;       /* front did not take all input */
 	bool blocked : 1;      /* stream did not take all output */
 	bool closing : 1;

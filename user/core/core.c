@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/min.h"
 #include "core/body_match.h"
+#include "core/mirror.h"
 #include "core/prefix_hash.h"
 #include "core/client.h"
 #include "core/dgram.h"
@@ -201,7 +202,9 @@ static int create_parts(struct sl_core *c)
 	if (!c->rpc)
 		return -errno;
 	rc = first_wcfg(c);
-	return rc ? rc : sl_dgram_init(c);
+	if (!rc)
+		rc = sl_dgram_init(c);
+	return rc ? rc : sl_mirror_init(c);
 }
 
 int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *net,
@@ -264,6 +267,7 @@ void sl_core_fini(struct sl_core *c)
 	if (c->tcp)
 		drop_clients(c);
 	sl_dgram_fini(c);
+	sl_mirror_fini(c);
 	if (c->rpc)
 		sl_rpc_destroy(c->rpc); /* all channels go down */
 	free_made(c);

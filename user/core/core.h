@@ -32,6 +32,7 @@
  *   health.c          health answers of fronts
  *   router.c          selection of routes
  *   route_pools.c     routes with several pools, or with affinity
+ *   mirror.c          copies of requests to another pool
  *   body_match.c      selection of pools by the body
  *   affinity.c        keys of requests that go to one backend
  *   prefix_hash.c     keys from beginnings of bodies
@@ -74,6 +75,7 @@ struct sl_worker_cfg;
 struct sl_dgram;
 struct sl_ring;
 struct sl_prefix_table;
+struct sl_mirror;
 
 /* One worker's entries in the mmapped maps; a pool has one slot of each. */
 struct sl_core_maps {
@@ -128,6 +130,7 @@ struct sl_core {
 	_Atomic bool events_wanted; /* set by the control thread: `events` has a reader */
 	struct sl_list pools;       /* in force or referenced */
 	struct sl_dgram *dgram;
+	struct sl_mirror *mirror;
 	const struct sl_udp_peer *datagram_from; /* of the datagram being read */
 	struct sl_core_maps maps;
 	struct sl_health_table *own_health; /* maps.health, to be freed; NULL: the gateway's */

@@ -58,7 +58,8 @@ static void drop_reply(struct sl_exchange *x)
 	x->head_len = 0;
 }
 
-void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
+/* Frees request and reply, wherever they are. */
+static void stop_work(struct sl_exchange *x)
 {
 	sl_timer_cancel(&x->core->late, &x->late);
 	if (x->looks)
@@ -67,6 +68,11 @@ void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 	sl_sent_batch_release_head(x);
 	sl_sent_batch_release(x);
 	drop_reply(x);
+}
+
+void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
+{
+	stop_work(x);
 	sl_exchange_charge(x);
 	x->outcome = (uint8_t)why;
 	x->stream.refused = x->open;
@@ -114,23 +120,13 @@ static void count_codes(struct sl_exchange *x, enum sl_outcome outcome)
 	sl_codes_add(&x->backend->codes.codes, &e);
 }
 
-static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
+void sl_exchange_release(struct sl_exchange *x)
 {
 	struct sl_core *c = x->core;
 
-	c->stats.outcomes[outcome]++;
-	count_codes(x, outcome);
 	c->stats.streams -= x->stream.open_ended;
 	c->trusted -= x->trusted;
-	if (x->note)
-		sl_event_end(x, outcome);
-	sl_timer_cancel(&c->late, &x->late);
-	if (x->looks)
-		sl_route_pools_drop(x);
-	withdraw_request(x);
-	sl_sent_batch_release_head(x);
-	sl_sent_batch_release(x);
-	drop_reply(x);
+	stop_work(x);
 	sl_store_free(&x->rule_values, c->net->umem);
 	uncount_exchange(x);
 	if (x->quota_open)
@@ -142,6 +138,15 @@ static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
 		sl_pool_put(x->pool);
 	sl_worker_cfg_put(x->wcfg);
 	sl_mempool_put(&c->exchanges, x);
+}
+
+static void exchange_free(struct sl_exchange *x, enum sl_outcome outcome)
+{
+	x->core->stats.outcomes[outcome]++;
+	count_codes(x, outcome);
+	if (x->note)
+		sl_event_end(x, outcome);
+	sl_exchange_release(x);
 }
 
 void sl_exchange_done(void *conn, struct sl_stream *st)

@@ -143,6 +143,7 @@ struct sl_exchange {
 	uint64_t quota_hashes[SL_CFG_ROUTE_QUOTAS]; /* its clients */
 	bool part_compressed;
 	bool decided; /* on the upgrade */
+	bool mirrors; /* a copy goes to another pool */
 	bool looks;   /* its body is read for `match` or `prefix` */
 	bool held;    /* stream: not sent before these are known */
 };
@@ -236,6 +237,8 @@ void sl_request_end(void *conn, struct sl_stream *st);
 void sl_exchange_done(void *conn, struct sl_stream *st);
 /* Ends and frees an exchange that the front gives up (sl_front_cb). */
 void sl_exchange_cancel(void *conn, struct sl_stream *st);
+/* Frees an exchange, and counts nothing. */
+void sl_exchange_release(struct sl_exchange *x);
 /* Stops counting it as being read: the request is complete. */
 void sl_exchange_has_read(struct sl_exchange *x);
 /*

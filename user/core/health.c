@@ -22,7 +22,7 @@ enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span na
 	if (what == SL_ASKED_ALL)
 		found = c->draining ? SL_SERVING_NO : SL_SERVING_YES;
 	for (uint32_t i = 0; found == SL_SERVING_YES && i < c->cfg->pool_cnt; i++)
-		found = pool_serves(c, i);
+		found = sl_cfg_is_mirror_only(c->cfg, i) ? found : pool_serves(c, i);
 	for (uint32_t i = 0; what == SL_ASKED_POOL && i < c->cfg->pool_cnt; i++) {
 		if (sl_span_eq(sl_span_cstr(c->cfg->pools[i].name), name))
 			found = pool_serves(c, i);

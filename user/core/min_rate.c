@@ -93,7 +93,7 @@ static void check_later(struct sl_exchange *x)
 
 void sl_min_rate_join(struct sl_exchange *x)
 {
-	if (!sl_list_empty(&x->rate_node) || x->client->proto == SL_CLIENT_DATAGRAM)
+	if (!sl_list_empty(&x->rate_node) || x->client->proto >= SL_CLIENT_DATAGRAM)
 		return;
 	x->pace = UINT32_MAX;
 	x->wait = SL_WAIT_NONE; /* unknown to its front */

@@ -6,6 +6,7 @@
 #include "core/api_key.h"
 #include "core/client.h"
 #include "core/event.h"
+#include "core/mirror.h"
 #include "core/pool.h"
 #include "core/quota.h"
 #include "core/route_pools.h"
@@ -188,6 +189,8 @@ static void submit_exchange(struct sl_exchange *x)
 	o = x->stream.open_ended ? sl_stream_open(x) : sl_dispatch_submit(x);
 	if (o != SL_OUTCOME_OK)
 		sl_exchange_fail(x, o);
+	else if (sl_unlikely(x->mirrors))
+		sl_mirror_send(x);
 }
 
 /* Selects the first of the client's protocols that the route has (RFC 9110 7.8). */
@@ -456,6 +459,8 @@ static bool settle_pool(struct sl_exchange *x, bool end)
 	}
 	if (!release)
 		return true;
+	sl_exchange_has_read(x);
+	sl_timer_cancel(&x->core->late, &x->late);
 	submit_exchange(x);
 	sl_stream_pump(x);
 	return true;

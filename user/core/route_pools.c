@@ -17,11 +17,21 @@ static void hold_stream(struct sl_exchange *x)
 	x->client->reading++;
 }
 
-static void release_stream(struct sl_exchange *x)
+static bool draw_share(struct sl_exchange *x, double share)
 {
-	x->held = false;
-	sl_exchange_has_read(x);
-	sl_timer_cancel(&x->core->late, &x->late);
+	return share > 0 && sl_prng_unit(&x->pool->prng) < share;
+}
+
+/* A field with the header's name decides, whatever its value is. */
+static bool is_split(struct sl_exchange *x, const struct sl_request *rq)
+{
+	const struct sl_cfg_split *s = &x->route->pools->split;
+
+	for (uint32_t i = 0; s->header && i < rq->header_cnt; i++) {
+		if (sl_span_eq_nocase(rq->headers[i].name, sl_span_cstr(s->header)))
+			return sl_span_eq(rq->headers[i].value, sl_span_cstr(s->value));
+	}
+	return draw_share(x, s->share);
 }
 
 enum sl_outcome sl_route_pools_begin(struct sl_exchange *x, const struct sl_request *rq)
@@ -29,6 +39,11 @@ enum sl_outcome sl_route_pools_begin(struct sl_exchange *x, const struct sl_requ
 	const struct sl_cfg_route_pools *p = x->route->pools;
 	enum sl_outcome o = SL_OUTCOME_OK;
 
+	if (p->split.pool >= 0 && is_split(x, rq)) {
+		sl_exchange_use_pool(x, p->split.pool);
+		x->core->stats.split_requests++;
+	}
+	x->mirrors = p->mirror.pool >= 0 && draw_share(x, p->mirror.share);
 	if (p->member)
 		o = sl_body_match_begin(x, rq);
 	if (o == SL_OUTCOME_OK && p->affinity.by && !sl_affinity_begin(x, rq))
@@ -76,8 +91,7 @@ enum sl_outcome sl_route_pools_settle(struct sl_exchange *x, bool end, bool *rel
 		o = sl_body_match_apply(x);
 	x->looks = x->match || x->prefix;
 	*release = x->held && known && !x->match && o == SL_OUTCOME_OK;
-	if (*release)
-		release_stream(x);
+	x->held &= !*release;
 	return o;
 }
 

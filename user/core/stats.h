@@ -34,6 +34,7 @@ struct sl_core_stats {
 	uint64_t api_keys_missing, api_keys_unknown;
 	uint64_t bodies_matched, bodies_unmatched, bodies_beyond; /* by match_body */
 	uint64_t affinity_hits, affinity_misses;
+	uint64_t split_requests, mirrored, mirror_dropped, mirror_failures;
 	struct sl_top_refused refused; /* see sl_top_refused_read() */
 	uint32_t streams;              /* now */
 	uint32_t clients;

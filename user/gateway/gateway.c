@@ -379,7 +379,7 @@ bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
 		return false;
 	}
 	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
-		if (!is_served(g, p)) {
+		if (!is_served(g, p) && !sl_cfg_is_mirror_only(g->cfg, p)) {
 			sl_err_set(why, "no backend of pool %s is up", g->cfg->pools[p].name);
 			return false;
 		}

@@ -22,7 +22,8 @@ static uint16_t shed_service(const struct sl_cfg_gen *ed)
 	for (uint32_t i = 0; i < cfg->route_cnt; i++) {
 		if (cfg->routes[i].pool < 0)
 			continue;
-		if ((cfg->routes[i].pools && cfg->routes[i].pools->match_cnt) ||
+		if ((cfg->routes[i].pools &&
+		     (cfg->routes[i].pools->match_cnt || cfg->routes[i].pools->split.pool >= 0)) ||
 		    (pool >= 0 && cfg->routes[i].pool != pool))
 			return SL_ANY_SERVICE;
 		pool = cfg->routes[i].pool;

@@ -60,6 +60,24 @@ static const char two_pools[] =
 static const struct {
 	const char *keys, *mistake;
 } matching[] = {
+	{"pool = p split { pool = q percent = 0.5 }", NULL},
+	{"pool = p split { pool = q header = \"x-canary: yes\" }", NULL},
+	{"pool = p split { pool = p header = \"x-canary: yes\" } mirror { pool = q } match_body = m match a { pool = q }",
+	 NULL},
+	{"pool = p split { percent = 5 }", "found split with no pool; allowed"},
+	{"pool = p split { pool = q }",
+	 "found split with no percent and no header; allowed: one, or both"},
+	{"pool = p split { pool = q percent = 101 }",
+	 "found percent = \"101\"; allowed: a number from 0 to 100"},
+	{"pool = p split { pool = q percent = 5% }", "found percent = \"5%\"; allowed"},
+	{"pool = p split { pool = q header = canary }", "found header = \"canary\"; allowed"},
+	{"pool = p split { pool = s percent = 5 }", "pools of the same kind"},
+	{"pool = p split { pool = x percent = 5 }", "found pool = \"x\"; allowed"},
+	{"match_body = m match a { pool = q } split { pool = p percent = 5 }",
+	 "no pool in its route"},
+	{"respond { status = 200 } mirror { pool = p }", "without a pool; allowed: with a pool"},
+	{"pool = p mirror { percent = 5 }", "found mirror with no pool; allowed"},
+	{"pool = p mirror { pool = q } stream = yes", "found mirror on a route with stream = yes"},
 	{"pool = q affinity { by = header name = x }", NULL},
 	{"pool = q affinity { by = metadata name = x }", NULL},
 	{"pool = q affinity { by = address }", NULL},
@@ -76,7 +94,7 @@ static const struct {
 	{"pool = q stream = yes continue = backend affinity { by = prefix }",
 	 "found by = prefix with continue"},
 	{"respond { status = 200 } affinity { by = address }",
-	 "found affinity on route \"/\" without a pool"},
+	 "found affinity, split or mirror on route \"/\" without a pool"},
 	{"pool = p match_body = model match a { pool = q }", NULL},
 	{"match_body = model match \"*\" { pool = q }", NULL},
 	{"match_body = model pool = p", "match_body but no match block; allowed: both or none"},
@@ -115,6 +133,30 @@ TEST_EACH(pools_of_a_route_that_the_body_selects, SL_ARRAY_LEN(matching))
 		ck_assert_msg(c, "%s", err.text);
 		ck_assert(sl_cfg_route_has_pool(&c->routes[0], 1));
 	}
+	sl_config_free(c);
+}
+
+TEST(pool_of_copies_only_need_not_serve)
+{
+	struct sl_err err = SL_ERR(1024);
+	char text[1024];
+	struct sl_config *c;
+
+	snprintf(
+		text, sizeof(text),
+		"%sroute /a { pool = p mirror { pool = q } }\nroute /b { pool = p mirror { pool = s } }\n"
+		"route /c { pool = s }\n",
+		two_pools);
+	c = sl_config_parse(text, "t.conf", &err);
+	ck_assert_ptr_null(c); /* p and s are no pools of one kind */
+	snprintf(text, sizeof(text),
+		 "%sroute /a { pool = p mirror { pool = q } }\nroute /b { pool = f }\n", two_pools);
+	c = sl_config_parse(text, "t.conf", &err);
+	ck_assert_msg(c, "%s", err.text);
+	ck_assert(!sl_cfg_is_mirror_only(c, 0));
+	ck_assert(sl_cfg_is_mirror_only(c, 1));
+	ck_assert(!sl_cfg_is_mirror_only(c, 3));
+	ck_assert(!sl_cfg_is_mirror_only(c, 4)); /* no route leads to it */
 	sl_config_free(c);
 }
 
