@@ -59,6 +59,14 @@ struct {
 } sl_svc_live SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SL_MAX_SERVICES *SL_STAGE_CNT);
+	__type(key, struct sl_stage_key);
+	__type(value, struct sl_stage_times);
+} sl_stages SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, SL_DEFAULT_SERVICES);

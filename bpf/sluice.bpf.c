@@ -31,6 +31,7 @@ static __always_inline void keep_maps(void)
 {
 	if (sl_config.service_cnt == 0) {
 		asm volatile("" ::"r"(&sl_svc_hist));
+		asm volatile("" ::"r"(&sl_stages));
 		asm volatile("" ::"r"(&sl_svc_ctl));
 	}
 }

@@ -9,6 +9,7 @@
  *   sl_rx_drops   per-CPU array    enum sl_rx_verdict     u64 packets         XDP program
  *   sl_svc_hist   array, mmapable  sl_hist_index()        sl_svc_hist         workers
  *   sl_svc_live   array, mmapable  sl_live_index()        sl_svc_live         batch controller
+ *   sl_stages     hash             sl_stage_key           sl_stage_times      control thread
  *   sl_svc_ctl    array, mmapable  service                sl_svc_ctl          operator
  *   sl_edge       array            0                      sl_edge             control thread
  *   sl_prefix4    LPM trie         sl_prefix4             sl_prefix           control thread
@@ -53,7 +54,7 @@ struct sl_prog_config {
 	__u32 by_gateway; /* 1: loaded by a gateway, and stale if that no longer runs */
 };
 #define SL_PROG_MAGIC  0x736c7570u
-#define SL_ABI_VERSION 5u
+#define SL_ABI_VERSION 6u
 
 /*
  * A served address and port. A listener for any address has one entry per address of the host. Port
@@ -150,6 +151,24 @@ struct sl_svc_hist {
 	__u64 pad[6]; /* cache lines: neighbours may belong to other workers */
 };
 
+/* For readers: a pool's stage by name. The name is cut to fit, and ends with NUL. */
+struct sl_stage_key {
+	char pool[32];
+	enum sl_stage stage;
+};
+
+/* Of the last 2 to 4 seconds, written every 2. */
+struct sl_stage_times {
+	__u32 service; /* index in sl_svc_ctl */
+	__u32 pad;
+	__u64 count; /* since the start */
+	__u64 recent;
+	__u64 mean_ns;
+	__u64 p50_ns;
+	__u64 p90_ns;
+	__u64 p99_ns;
+};
+
 static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service, __u32 stage)
 {
 	return (worker * service_cnt + service) * SL_STAGE_CNT + stage;
@@ -197,6 +216,7 @@ _Static_assert(sizeof(struct sl_listener_key) == 20, "map key");
 _Static_assert(sizeof(struct sl_prefix4) == 8 && sizeof(struct sl_prefix6) == 20, "map keys");
 _Static_assert(sizeof(struct sl_queue) == 128, "whole cache lines");
 _Static_assert(sizeof(struct sl_rx_meta) == 16, "a multiple of 4 and at most 32, as XDP wants it");
+_Static_assert(sizeof(struct sl_stage_key) == 36, "map key");
 _Static_assert(sizeof(struct sl_svc_hist) % 64 == 0, "whole cache lines");
 _Static_assert(sizeof(struct sl_svc_live) == 128, "whole cache lines");
 

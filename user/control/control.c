@@ -16,6 +16,7 @@
 #include "base/strbuf.h"
 #include "control/control_impl.h"
 #include "control/request_feed.h"
+#include "control/stage_map.h"
 #include "sandbox/notify.h"
 
 /* The access log has the highest rate of events. */
@@ -173,7 +174,8 @@ static void check_state(struct sl_control *c, uint64_t now_ns)
 	c->tick_ns = now_ns + TICK_NS;
 	report_status(c);
 	sl_log_report_lost();
-	sl_window_tick(&c->window, c->opt.gateway, now_ns);
+	if (sl_window_tick(&c->window, c->opt.gateway, now_ns))
+		sl_stage_map_write(c->opt.gateway, &c->window, &c->stages_of);
 	sl_history_tick(c->window.history, c->opt.gateway, now_ns);
 	sl_notes_tick(c->window.notes, c->opt.gateway, unix_ms());
 	if (c->admin)

@@ -13,6 +13,7 @@ struct sl_control {
 	struct sl_admin *admin;
 	struct sl_access_log *log; /* NULL: none */
 	struct sl_window window;
+	const struct sl_config *stages_of; /* in the map sl_stages */
 	uint32_t service_max;
 	int signal_fd;
 	uint64_t tick_ns;

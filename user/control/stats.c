@@ -48,13 +48,13 @@ void sl_window_fini(struct sl_window *w)
 	*w = (struct sl_window){0};
 }
 
-void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns)
+bool sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns)
 {
 	const struct sl_gateway_info *in;
 	struct sl_svc_hist *swap = w->older;
 
 	if (now_ns < w->next_ns)
-		return;
+		return false;
 	w->next_ns = now_ns + WINDOW_NS;
 	w->older = w->newer;
 	w->newer = swap;
@@ -66,6 +66,7 @@ void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns)
 		for (unsigned st = 0; st < SL_STAGE_CNT; st++)
 			sum_hist(g, in->worker_cnt, slot, st, &w->newer[slot * SL_STAGE_CNT + st]);
 	}
+	return true;
 }
 
 static void set_int(json_t *o, const char *key, uint64_t v)

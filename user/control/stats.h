@@ -27,8 +27,8 @@ struct sl_window {
 /* Allocates empty histograms for service_max services. Returns 0 or -ENOMEM. */
 int sl_window_init(struct sl_window *w, uint32_t service_max);
 void sl_window_fini(struct sl_window *w);
-/* Stores the histograms, if 2 s have passed. */
-void sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns);
+/* Stores the histograms, if 2 s have passed. Returns true then. */
+bool sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns);
 
 /* Returns the state, for the caller to decref. NULL: out of memory. */
 json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *w);

@@ -161,6 +161,10 @@ const struct sl_route_codes *sl_gateway_route_codes(const struct sl_gateway *g, 
 						    uint32_t route);
 const struct sl_codes *sl_gateway_pool_codes(const struct sl_gateway *g, uint32_t worker,
 					     uint32_t pool);
+/* Writes an entry of the map sl_stages. Returns 0 or -errno. */
+int sl_gateway_set_stage(struct sl_gateway *g, const struct sl_stage_key *key,
+			 const struct sl_stage_times *v);
+void sl_gateway_clear_stages(struct sl_gateway *g);
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot);
 
 /* What an operator has set of a backend. It lasts until the gateway ends or the endpoint changes. */

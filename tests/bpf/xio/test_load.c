@@ -34,8 +34,8 @@ static struct sl_err err = SL_ERR(256);
 static bool dispatcher; /* whether this kernel has it: both ways have to behave the same */
 
 static const char *const map_names[SL_MAP_CNT] = {
-	"sl_listeners", "sl_xsks",    "sl_queues", "sl_rx_drops", "sl_svc_hist",
-	"sl_svc_live",  "sl_svc_ctl", "sl_edge",   "sl_prefix4",  "sl_prefix6",
+	"sl_listeners", "sl_xsks",    "sl_queues", "sl_rx_drops", "sl_svc_hist", "sl_svc_live",
+	"sl_stages",    "sl_svc_ctl", "sl_edge",   "sl_prefix4",  "sl_prefix6",
 };
 
 /* ---- helpers ---- */
@@ -199,17 +199,26 @@ TEST(bpftool_prints_field_names)
 	} fields[] = {
 		{"sl_svc_live", "batch_cap"},     {"sl_svc_ctl", "deadline_ns"},
 		{"sl_svc_hist", "sum_ns"},        {"sl_queues", "worker"},
-		{"sl_listeners", "shed_service"},
+		{"sl_listeners", "shed_service"}, {"sl_stages", "p99_ns"},
 	};
 	const struct sl_listener_key key = {.port = htons(80), .family = 4, .protocol = 6};
 	const struct sl_listener l = {.shed_service = SL_ANY_SERVICE};
+	const struct sl_stage_key stage = {.pool = "score", .stage = SL_STAGE_QUEUE};
 
 	expect_open(&plain);
 	ck_assert_int_eq(sl_xdp_listen(&xdp, &key, &l), 0);
+	ck_assert_int_eq(sl_xdp_set_stage(&xdp, &stage, &(struct sl_stage_times){.p99_ns = 7}), 0);
 	for (size_t i = 0; i < SL_ARRAY_LEN(fields); i++)
 		ck_assert_msg(test_sh("bpftool map dump pinned %s/%s | grep -q '\"%s\"'",
 				      xdp.pin_dir, fields[i].map, fields[i].field) == 0,
 			      "%s has no %s", fields[i].map, fields[i].field);
+	ck_assert_int_eq(test_sh("bpftool map dump pinned %s/sl_stages | tr -d ' \n' | "
+				 "grep -q '\"pool\":\"score\",\"stage\":\"SL_STAGE_QUEUE\"'",
+				 xdp.pin_dir),
+			 0);
+	sl_xdp_clear_stages(&xdp);
+	ck_assert_int_ne(
+		test_sh("bpftool map dump pinned %s/sl_stages | grep -q score", xdp.pin_dir), 0);
 	sl_xdp_close(&xdp);
 }
 

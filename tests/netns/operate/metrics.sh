@@ -179,6 +179,16 @@ sys.exit(len(bad) > 0)
 END
 check "Prometheus answers each query" gw timeout 90 /usr/bin/python3 "$D/queries.py" "$SERVICE/grafana-dashboard.json" \
 	"$SERVICE/prometheus-alerts.yml"
+cat >"$D/stages.py" <<'END'
+import json, sys
+rows = {(r["formatted"]["key"]["pool"], r["formatted"]["key"]["stage"]): r["formatted"]["value"] for r in json.load(sys.stdin)}
+queue, total = rows["echo", "SL_STAGE_QUEUE"], rows["echo", "SL_STAGE_TOTAL"]
+assert queue["recent"] > 0 and queue["p50_ns"] <= queue["p99_ns"], queue
+assert total["recent"] > 0 and 0 < total["p50_ns"] <= total["p90_ns"] <= total["p99_ns"], total
+assert ("origin", "SL_STAGE_WIRE") in rows and total["count"] > 1000, rows
+END
+stages() { bpftool -j map dump pinned "/sys/fs/bpf/sluice/$GIF/sl_stages" | python3 "$D/stages.py"; }
+check "bpftool tells the quantiles of stages by their names" within 20 stages
 touch "$D/done"
 check "all requests are answered while Prometheus scrapes" wait $load
 kill_backend prometheus

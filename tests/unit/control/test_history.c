@@ -2,6 +2,7 @@
 /* Samples of pools and backends. */
 #include "control_bed.h"
 #include "control/history.h"
+#include "control/stage_map.h"
 #include "suite.h"
 
 static struct sl_history *h;
@@ -95,6 +96,31 @@ TEST(a_backend_has_rates_errors_and_latency)
 	json_decref(o);
 	ck_assert_ptr_null(sl_history_backend(h, "score", "z", 10));
 	ck_assert_ptr_null(sl_history_pool(h, "a", 10));
+}
+
+TEST(bpftool_sees_quantiles_of_the_window)
+{
+	const struct sl_config *shown = NULL;
+	struct sl_window w;
+
+	ck_assert_int_eq(sl_window_init(&w, 1), 0);
+	ck_assert(sl_window_tick(&w, &gw, now_ns));
+	for (int i = 0; i < 100; i++)
+		sl_hist_add((uint64_t *)gw.hist[i % 2][0][SL_STAGE_QUEUE].bucket,
+			    i < 95 ? 1000 : 1000000);
+	gw.hist[0][0][SL_STAGE_QUEUE].count = 100;
+	gw.hist[0][0][SL_STAGE_QUEUE].sum_ns = 200000;
+	ck_assert(!sl_window_tick(&w, &gw, now_ns + 1));
+	ck_assert(sl_window_tick(&w, &gw, now_ns + UINT64_C(3000000000)));
+	sl_stage_map_write(&gw, &w, &shown);
+	ck_assert_str_eq(stage_pool, "score");
+	ck_assert_uint_eq(stage_times[SL_STAGE_QUEUE].count, 100);
+	ck_assert_uint_eq(stage_times[SL_STAGE_QUEUE].recent, 100);
+	ck_assert_uint_eq(stage_times[SL_STAGE_QUEUE].mean_ns, 2000);
+	ck_assert_uint_lt(stage_times[SL_STAGE_QUEUE].p90_ns, 2000);
+	ck_assert_uint_gt(stage_times[SL_STAGE_QUEUE].p99_ns, 900000);
+	ck_assert_ptr_eq(shown, cfg);
+	sl_window_fini(&w);
 }
 
 TEST(ten_minutes_are_kept)

@@ -395,7 +395,8 @@ static void print_abridged(const char *out, unsigned max)
 
 bool demo_show_maps(struct demo *d)
 {
-	static const char *const maps[] = {"sl_listeners", "sl_rx_drops", "sl_svc_live"};
+	static const char *const maps[] = {"sl_listeners", "sl_rx_drops", "sl_svc_live",
+					   "sl_stages"};
 	static char out[1 << 20];
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(maps); i++) {

@@ -36,6 +36,7 @@ static int open_skel(struct sl_xdp_setup *s, bool generic, bool may_renew)
 	if (share) {
 		if (bpf_map__reuse_fd(x->skel->maps.sl_svc_hist, share->map_fd[SL_MAP_SVC_HIST]) ||
 		    bpf_map__reuse_fd(x->skel->maps.sl_svc_live, share->map_fd[SL_MAP_SVC_LIVE]) ||
+		    bpf_map__reuse_fd(x->skel->maps.sl_stages, share->map_fd[SL_MAP_STAGES]) ||
 		    bpf_map__reuse_fd(x->skel->maps.sl_svc_ctl, share->map_fd[SL_MAP_SVC_CTL]))
 			res = -errno;
 	} else {

@@ -27,6 +27,8 @@ static const struct map_layout {
 			     true},
 	[SL_MAP_SVC_LIVE] = {"sl_svc_live", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_svc_live),
 			     true},
+	[SL_MAP_STAGES] = {"sl_stages", BPF_MAP_TYPE_HASH, sizeof(struct sl_stage_key),
+			   sizeof(struct sl_stage_times), false},
 	[SL_MAP_SVC_CTL] = {"sl_svc_ctl", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_svc_ctl), true},
 	[SL_MAP_EDGE] = {"sl_edge", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct sl_edge), false},
 	[SL_MAP_PREFIX4] = {"sl_prefix4", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct sl_prefix4),
@@ -254,9 +256,21 @@ void sl_xdp_clear_listeners(const struct sl_xdp *x)
 	}
 }
 
+void sl_xdp_clear_stages(const struct sl_xdp *x)
+{
+	struct sl_stage_key key;
+
+	for (uint32_t i = 0; i < SL_MAX_SERVICES * SL_STAGE_CNT; i++) {
+		if (bpf_map_get_next_key(x->map_fd[SL_MAP_STAGES], NULL, &key) < 0 ||
+		    bpf_map_delete_elem(x->map_fd[SL_MAP_STAGES], &key) < 0)
+			break;
+	}
+}
+
 void sl_xdp_reset_maps(const struct sl_xdp *x)
 {
 	sl_xdp_clear_listeners(x);
+	sl_xdp_clear_stages(x);
 	memset(x->hist, 0, sizeof(*x->hist) * map_entries(x, SL_MAP_SVC_HIST));
 	memset(x->live, 0, sizeof(*x->live) * map_entries(x, SL_MAP_SVC_LIVE));
 	/* sl_svc_ctl belongs to the operator. */
@@ -271,6 +285,12 @@ int sl_xdp_listen(const struct sl_xdp *x, const struct sl_listener_key *key,
 		  const struct sl_listener *l)
 {
 	return result(bpf_map_update_elem(x->map_fd[SL_MAP_LISTENERS], key, l, BPF_ANY));
+}
+
+int sl_xdp_set_stage(const struct sl_xdp *x, const struct sl_stage_key *key,
+		     const struct sl_stage_times *v)
+{
+	return result(bpf_map_update_elem(x->map_fd[SL_MAP_STAGES], key, v, BPF_ANY));
 }
 
 int sl_xdp_unlisten(const struct sl_xdp *x, const struct sl_listener_key *key)

@@ -45,6 +45,7 @@ enum sl_xdp_map {
 	SL_MAP_RX_DROPS,
 	SL_MAP_SVC_HIST,
 	SL_MAP_SVC_LIVE,
+	SL_MAP_STAGES,
 	SL_MAP_SVC_CTL,
 	SL_MAP_EDGE,
 	SL_MAP_PREFIX4,
@@ -136,6 +137,11 @@ int sl_xdp_compare_listeners(const void *a, const void *b);
 /* Directs packets of a queue (below SL_MAX_QUEUES) to this socket of this worker. */
 int sl_xdp_set_socket(const struct sl_xdp *x, uint16_t queue, uint32_t worker, int xsk_fd);
 void sl_xdp_clear_socket(const struct sl_xdp *x, uint16_t queue);
+
+/* Writes an entry of sl_stages. Returns 0 or -errno. */
+int sl_xdp_set_stage(const struct sl_xdp *x, const struct sl_stage_key *key,
+		     const struct sl_stage_times *v);
+void sl_xdp_clear_stages(const struct sl_xdp *x);
 
 /* Counts packets per verdict since the load, over all CPUs. Returns 0 or -errno. */
 int sl_xdp_verdicts(const struct sl_xdp *x, uint64_t out[SL_RX_VERDICT_CNT]);
