@@ -72,7 +72,7 @@ has_ipsec_mb = $(shell echo 'int main(void) { return 0; }' | \
 	$(CC) -include intel-ipsec-mb.h -o /dev/null -x c - -lIPSec_MB 2>/dev/null && echo yes)
 AEAD     ?= $(if $(has_ipsec_mb),ipsec_mb,openssl)
 override AEAD := $(or $(filter ipsec_mb openssl,$(AEAD)),$(error AEAD: found $(AEAD); allowed: ipsec_mb, openssl))
-NOT_BUILT := user/sdk/programs/% user/sdk/python/% $(filter-out %_$(AEAD).c,$(wildcard user/front/tls/aead_*.c))
+NOT_BUILT := user/sdk/backend/compat1.c user/sdk/programs/% user/sdk/python/% $(filter-out %_$(AEAD).c,$(wildcard user/front/tls/aead_*.c))
 SRC       = $(filter-out $(NOT_BUILT),$(sort $(wildcard user/$(1)/*.c user/$(1)/*/*.c user/$(1)/*/*/*.c)))
 OBJ       = $(patsubst %.c,$(BUILD)/obj/%.o,$(call SRC,$(1)))
 LIB       = $(BUILD)/lib/libsl_$(1).a
@@ -143,6 +143,7 @@ $(BUILD)/libsluice-$(1).so: $(patsubst $(BUILD)/obj/%,$(BUILD)/pic/%,$(foreach m
 	$$(Q)ln -sf $$(@F).$$(SDK_ABI) $$@
 endef
 $(foreach l,backend client,$(eval $(call so_rule,$(l))))
+$(BUILD)/libsluice-backend.so: $(BUILD)/pic/user/sdk/backend/compat1.o # names of earlier versions
 # It finds the library beside itself (wheel), beside the build folder it lies in, and from dist-packages in the PREFIX of both.
 PY_RPATH ?= -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../..:$$ORIGIN/../../..'
 $(PY_SO): $(patsubst %.c,$(BUILD)/pic/%.o,$(wildcard user/sdk/python/*.c)) $(BUILD)/libsluice-backend.so

@@ -34,6 +34,9 @@
  * - `inline_handler` does without the I/O thread. Handlers must be short: no I/O happens while one
  *   runs.
  *
+ * Structs that the program fills in begin with `size`: sizeof(struct), or 0 for the members of this
+ * release. Members that the library does not know must be zero.
+ *
  * Batches: when the handler is free, pending requests of all gateways form one batch of at most
  * `max_batch`. Urgent classes come first, each in order of arrival. One request in sixteen is of
  * the least urgent class. Expired requests are answered with SL_RPC_EXPIRED.
@@ -127,6 +130,7 @@ struct sl_stream_ops {
 };
 
 struct sl_backend_options {
+	size_t size;
 	/*
 	 * Endpoints, separated by commas: "shm:///path", "rdma://addr:port", "rdma+ud://addr:port"
 	 * (virtual connections), "tcp://host:port".
@@ -205,6 +209,13 @@ int sl_backend_poll(struct sl_backend *b, unsigned wait_us);
  * is work (disarm and poll), or a negative error of starting the I/O thread. The SDK owns the
  * descriptor; it may only be waited for. With `inline_handler`, poll at least once per second.
  */
+/*
+ * The same in one call. sl_backend_prepare() prepares a sleep until sl_backend_fd() is readable;
+ * *timeout_us: how long at most, 0: not at all, UINT64_MAX: without limit. The next
+ * sl_backend_poll() ends the sleep. The descriptor stays the same. Returns 0, -EDEADLK as
+ * sl_backend_poll(), or the error of starting the I/O thread.
+ */
+int sl_backend_prepare(struct sl_backend *b, uint64_t *timeout_us);
 int sl_backend_fd(const struct sl_backend *b);
 int sl_backend_arm(struct sl_backend *b);
 void sl_backend_disarm(struct sl_backend *b);
@@ -257,6 +268,7 @@ int sl_stream_send_continue(struct sl_request_view *rq);
 int sl_stream_go_on(struct sl_request_view *rq) SL_DEPRECATED("use sl_stream_send_continue()");
 
 struct sl_reply_args {
+	size_t size;
 	const void *body;
 	size_t body_len;
 	const char *content_type; /* NULL: none */
@@ -289,13 +301,19 @@ struct sl_reply_args {
 	bool in_pieces;
 	uint64_t total_len;
 	const char *reason; /* HTTP/1.1; NULL: the standard text */
+	/*
+	 * SL_CLASS_LATENCY, _NORMAL or _BULK; 0: that of the request. The first reply, part or
+	 * interim reply decides for the whole reply.
+	 */
+	uint8_t priority;
 };
 
 /*
  * Sends a reply or a part of one. Thread-safe. Returns 0, or
  *   -EMSGSIZE   body above SL_RPC_MAX_MESSAGE or headers above SL_RPC_MAX_META; request stays open
  *   -EINVAL     piece of a message empty, too long, or without `more`; request stays open
- *   -EINVAL     status 101 without `upgrades`; request stays open
+ *   -EINVAL     status 101 without `upgrades`, wrong priority or size; request stays open
+ *   -E2BIG      members that this library does not know are set; request stays open
  *   -ECANCELED  the client has gone; request is closed
  *   -EAGAIN     with `more`: the client or gateway reads too slowly and the part was not accepted;
  *               request stays open, and `writable` is called when there is room
@@ -337,6 +355,7 @@ int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
 int sl_reply_error(struct sl_request_view *rq, enum sl_rpc_status status);
 
 struct sl_backend_stats {
+	size_t size; /* set by the program to sizeof(struct) */
 	uint64_t requests, batches, replies, cancelled, expired, bad_messages;
 	uint64_t refused; /* rejected peers */
 	uint32_t channels, open_requests, largest_batch;

@@ -290,7 +290,7 @@ void sl_agent_remove(struct agent *a, const char *listen)
 /* Returns true if a server has no channel and no open request. */
 static bool is_left(const struct agent_server *s)
 {
-	struct sl_backend_stats st;
+	struct sl_backend_stats st = {.size = sizeof(st)};
 
 	sl_backend_stats(s->backend, &st);
 	return !st.channels && !st.open_requests;

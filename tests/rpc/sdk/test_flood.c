@@ -32,7 +32,7 @@ static struct shared {
 
 static void answer_and_tell(void *arg, struct sl_batch *batch)
 {
-	struct sl_backend_stats st;
+	struct sl_backend_stats st = {.size = sizeof(st)};
 
 	sl_backend_stats(harness_backend, &st);
 	shared->bad = st.bad_messages;

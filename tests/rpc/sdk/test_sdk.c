@@ -135,7 +135,7 @@ static void wait_then_echo(void *arg, struct sl_batch *batch)
 /* The first request is held until all others are there. */
 static void gather_then_echo(void *arg, struct sl_batch *batch)
 {
-	struct sl_backend_stats st = {.requests = 0};
+	struct sl_backend_stats st = {.size = sizeof(st)};
 
 	shared->held = 1;
 	while (path_is(batch->requests[0], "/first") && st.requests < 1 + 2 * N) {

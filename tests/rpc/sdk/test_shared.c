@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 /* A program of its own, without the device of the tests. */
 #define HARNESS_ENDPOINTS "shm,tcp"
+#include "old_backend.h"
 #include "rpc_harness.h"
+#include "sluice/client.h"
 #include "suite.h"
 
 /* The one of this build: tests lie three folders below it. */
@@ -143,5 +145,40 @@ TEST_EACH(a_program_with_the_library_serves, endpoint_cnt())
 	gw_until(&g, g.batches_done == 1);
 	ck_assert_mem_eq(c.body, "hello", 5);
 	gw_close(&g);
+	backend_kill(p);
+}
+
+static void serve_old(const void *arg)
+{
+	alarm(3 * harness_timeout_s());
+	_exit(old_backend_serve(load(), arg, harness_key()));
+}
+
+/* Version 1 of the library's structs had no `size`. */
+TEST_EACH(a_program_built_with_version_1_still_serves, endpoint_cnt())
+{
+	const char *ep = endpoint_of(_i);
+	struct backend_proc p = {harness_spawn(serve_old, ep, strlen(ep) + 1)};
+	struct sl_rpc_client_options opt = {
+		.size = sizeof(opt), .endpoints = ep, .key_file = harness_key()};
+	char err[256];
+	struct sl_rpc_client *c = sl_rpc_client_open(&opt, err, sizeof(err));
+
+	ck_assert_msg(c != NULL, "%s", err);
+	for (unsigned len = 4; len <= 5; len++) {
+		struct sl_rpc_call_args args = {
+			.size = sizeof(args), .path = "/", .body = "hello", .body_len = len};
+		struct sl_rpc_call_reply *answer;
+		const char *value;
+		size_t value_len;
+
+		ck_assert_int_eq(sl_rpc_client_call(c, &args, &answer), 0);
+		ck_assert_uint_eq(answer->status, 207);
+		ck_assert_uint_eq(answer->body_len, len);
+		ck_assert_mem_eq(answer->body, "hello", len);
+		ck_assert(sl_rpc_call_reply_header(answer, "x-old", &value, &value_len));
+		sl_rpc_call_reply_free(answer);
+	}
+	sl_rpc_client_close(c);
 	backend_kill(p);
 }

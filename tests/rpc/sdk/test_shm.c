@@ -235,7 +235,7 @@ TEST(a_backend_counts_refused_connections)
 		.listen = endpoint, .handle = echo, .inline_handler = true};
 	struct sl_rpc_hello old = {.magic = SL_RPC_HELLO_MAGIC, .version = SL_RPC_VERSION - 1};
 	struct sl_backend *b = sl_backend_open(&opt, NULL, 0);
-	struct sl_backend_stats st;
+	struct sl_backend_stats st = {.size = sizeof(st)};
 	int sock[2];
 
 	ck_assert_ptr_nonnull(b);

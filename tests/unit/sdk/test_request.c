@@ -311,7 +311,7 @@ TEST(an_id_that_comes_twice_ends_its_channel)
 {
 	struct sl_backend *b = fake_backend(handle, NULL, 0);
 	struct fake *liar = fake_connect(b), *other = fake_connect(b);
-	struct sl_backend_stats st;
+	struct sl_backend_stats st = {.size = sizeof(st)};
 
 	seen.hold = true;
 	fake_ask(liar, 5, "x");

@@ -90,7 +90,10 @@ struct sl_backend *sl_backend_open(const struct sl_backend_options *opt, char *t
 	struct sl_backend *b;
 	bool ok = false;
 
-	if (!opt->listen || !opt->handle)
+	if (sl_be_check_size(opt, opt->size, sizeof(*opt)))
+		sl_err_set(err, "size %zu: expected 0 or %zu, and no unknown members", opt->size,
+			   sizeof(*opt));
+	else if (!opt->listen || !opt->handle)
 		sl_err_set(err, "expected both `listen` and `handle` to be set");
 	else if (!opt->place != !opt->unplace)
 		sl_err_set(err, "expected both `place` and `unplace` to be set, or none");
@@ -135,12 +138,36 @@ static void leave_poll(struct sl_backend *b)
 	atomic_store_explicit(&b->entered, false, memory_order_release);
 }
 
+static void end_prepared(struct sl_backend *b)
+{
+	if (b->prepared)
+		sl_backend_disarm(b);
+	b->prepared = false;
+}
+
+int sl_backend_prepare(struct sl_backend *b, uint64_t *timeout_us)
+{
+	int rc;
+
+	if (!enter_poll(b))
+		return -EDEADLK;
+	end_prepared(b);
+	rc = sl_backend_arm(b);
+	if (rc >= 0) {
+		b->prepared = true;
+		*timeout_us = rc ? sl_be_sleep_us(b) : 0;
+	}
+	leave_poll(b);
+	return rc < 0 ? rc : 0;
+}
+
 int sl_backend_poll(struct sl_backend *b, unsigned wait_us)
 {
 	int n;
 
 	if (!enter_poll(b))
 		return -EDEADLK;
+	end_prepared(b);
 	n = b->opt.inline_handler ? (int)sl_be_serve(b, wait_us) : sl_be_handle_wait(b, wait_us);
 	leave_poll(b);
 	return n;
@@ -192,7 +219,7 @@ static void answer_requests(struct channel *ch)
 		bool is_new = rq->state == REQUEST_ARRIVING || rq->state == REQUEST_QUEUED;
 
 		if (!atomic_exchange(&rq->gone, true) && ch->up)
-			(void)sl_be_answer(ch, rq->id, rq->view.priority,
+			(void)sl_be_answer(ch, rq->id, rq->class,
 					   is_new ? SL_RPC_REFUSED : sl_be_unanswered(rq));
 	}
 }
@@ -278,11 +305,16 @@ void sl_be_stats_publish(struct sl_backend *b)
 
 void sl_backend_stats(struct sl_backend *b, struct sl_backend_stats *out)
 {
+	struct sl_backend_stats s;
+	size_t size = out->size;
+
 	if (b->opt.inline_handler) {
-		stats_now(b, out);
-		return;
+		stats_now(b, &s);
+	} else {
+		pthread_mutex_lock(&b->stats_lock);
+		s = b->published;
+		pthread_mutex_unlock(&b->stats_lock);
 	}
-	pthread_mutex_lock(&b->stats_lock);
-	*out = b->published;
-	pthread_mutex_unlock(&b->stats_lock);
+	s.size = size;
+	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
 }

@@ -114,6 +114,8 @@ struct request {
 	_Atomic int64_t room;  /* minus waiting bytes; below 1 no part is accepted */
 	uint32_t message_left; /* bytes left of a message sent in pieces */
 	bool message_compressed;
+	uint8_t class;      /* of the reply; initially that of the request */
+	bool class_set;     /* by a reply */
 	_Atomic bool begun; /* a part was made */
 	_Atomic uint8_t interims;
 	bool taken; /* a part reached the I/O thread */
@@ -195,6 +197,7 @@ struct sl_backend {
 	struct sl_tx_ports tx_ports;
 	struct sl_poll_groups poll_groups;
 	struct sl_batch batch;
+	bool prepared; /* by sl_backend_prepare(), until the next poll */
 	struct sl_backend_stats stats;
 	uint64_t hash_key, now_ns, tick_ns, active_ns, flushed_ns, flush_gap_ns;
 	uint64_t taken;
@@ -258,6 +261,12 @@ bool sl_be_request_place(struct request *rq);
 void sl_be_request_free(struct request *rq);
 /* I/O thread. */
 void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
+
+/*
+ * Checks a struct that begins with `size`; `known`: its size here, in the first version. Returns 0,
+ * -EINVAL or -E2BIG.
+ */
+int sl_be_check_size(const void *given, size_t size, size_t known);
 
 /* waiting.c. Counts a reply in `unsent` until it is sent or waits for credit. */
 void sl_be_reply_count(struct reply *rp);
@@ -336,6 +345,8 @@ static inline struct sl_backend *sl_be_step_out(void)
 unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us);
 /* Returns false if there is work. */
 bool sl_be_arm(struct sl_backend *b);
+/* Returns how long sl_backend_prepare() may sleep. */
+uint64_t sl_be_sleep_us(const struct sl_backend *b);
 void sl_be_disarm(struct sl_backend *b);
 void sl_be_take_events(struct sl_backend *b, int wait_ms);
 void sl_be_drain(struct sl_backend *b);

@@ -11,6 +11,34 @@
  */
 enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
 
+int sl_be_check_size(const void *given, size_t size, size_t known)
+{
+	const unsigned char *bytes = given;
+
+	if (!size || size == known)
+		return 0;
+	if (size < known)
+		return -EINVAL; /* of no release */
+	for (size_t i = known; i < size; i++) {
+		if (bytes[i])
+			return -E2BIG;
+	}
+	return 0;
+}
+
+static int check_args(const struct sl_reply_args *a)
+{
+	return a->priority < SL_CLASS_CNT ? sl_be_check_size(a, a->size, sizeof(*a)) : -EINVAL;
+}
+
+/* Sets the class of a reply once: parts of several classes could overtake each other. */
+static void set_class(struct request *rq, uint8_t priority)
+{
+	if (priority && !rq->class_set)
+		rq->class = priority;
+	rq->class_set = true;
+}
+
 static size_t text_field_len(const char *s)
 {
 	return s ? 4 + strlen(s) : 0;
@@ -70,7 +98,7 @@ static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_stat
 	rp->cut = 0;
 	rp->pieces = 1;
 	rp->discard = rp->lent = rp->counted = false;
-	rp->priority = rq->view.priority;
+	rp->priority = rq->class;
 	rp->entry = (struct sl_rpc_entry){
 		.id = rq->id,
 		.status = (uint8_t)status,
@@ -263,6 +291,7 @@ static int reply_part(struct request *rq, const struct sl_reply_args *args, uint
 	rp = reply_alloc(rq, bytes);
 	if (!rp)
 		return without_memory(rq, bytes, args->more);
+	set_class(rq, args->priority);
 	now_ns = fill_head(rp, rq, SL_RPC_OK);
 	rp->entry.len = (uint32_t)args->body_len;
 	rp->entry.rest = (uint32_t)rest;
@@ -304,6 +333,10 @@ static int reply_piece(struct request *rq, const struct sl_reply_args *given,
 
 static int send_reply(struct request *rq, const struct sl_reply_args *args, const struct loan *loan)
 {
+	int rc = check_args(args);
+
+	if (rc)
+		return rc;
 	if (rq->message_left || args->in_pieces)
 		return reply_piece(rq, args, loan);
 	return reply_part(rq, args, 0, loan);
@@ -323,6 +356,7 @@ int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
 static void say_before(struct request *rq, struct reply *rp, const struct sl_reply_args *args,
 		       size_t meta_len)
 {
+	set_class(rq, args->priority);
 	fill_head(rp, rq, SL_RPC_OK);
 	rp->entry.flags = SL_ENTRY_GO_ON | SL_ENTRY_MORE;
 	rp->entry.meta_len = (uint16_t)meta_len;
@@ -358,11 +392,15 @@ int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *g
 {
 	const struct sl_reply_args args = {.status = given->status,
 					   .headers = given->headers,
-					   .header_cnt = given->header_cnt};
+					   .header_cnt = given->header_cnt,
+					   .priority = given->priority};
 	struct request *rq = (struct request *)view;
 	size_t meta_len = meta_len_of(&args);
 	struct reply *rp;
+	int rc = check_args(given);
 
+	if (rc)
+		return rc;
 	if (args.status <= 101 || args.status > 199 || atomic_load(&rq->begun))
 		return -EINVAL;
 	if (meta_len > SL_RPC_MAX_META)

@@ -81,6 +81,7 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 		.share = &ch->unknown,
 		.id = e->id,
 		.size = size,
+		.class = part->header->priority,
 		.deadline_ns = UINT64_MAX,
 		.credit = credit,
 		.room = credit,

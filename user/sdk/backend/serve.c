@@ -298,16 +298,32 @@ void sl_be_take_events(struct sl_backend *b, int wait_ms)
 		accept_peers(b);
 }
 
-static void sleep_until(struct sl_backend *b, uint64_t until_ns)
+static uint64_t listeners_due_ns(const struct sl_backend *b, uint64_t until_ns)
 {
-	uint64_t ns;
-	int wait_ms = 0;
-
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
 		uint64_t next = b->listeners[i]->ops->next_ns(b->listeners[i]);
 
 		until_ns = sl_min_ns(until_ns, next);
 	}
+	return until_ns;
+}
+
+uint64_t sl_be_sleep_us(const struct sl_backend *b)
+{
+	uint64_t now_ns = sl_now_ns(), due_ns;
+
+	if (!b->opt.inline_handler)
+		return UINT64_MAX; /* the I/O thread has the timers */
+	due_ns = listeners_due_ns(b, now_ns + SL_NS_PER_SEC);
+	return due_ns > now_ns ? (due_ns - now_ns + SL_NS_PER_US - 1) / SL_NS_PER_US : 0;
+}
+
+static void sleep_until(struct sl_backend *b, uint64_t until_ns)
+{
+	uint64_t ns;
+	int wait_ms = 0;
+
+	until_ns = listeners_due_ns(b, until_ns);
 	ns = until_ns > b->now_ns ? until_ns - b->now_ns : 0;
 	sl_be_stats_publish(b);
 	if (sl_be_arm(b))

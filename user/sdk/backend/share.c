@@ -224,7 +224,7 @@ void sl_be_replies_relieve(struct channel *ch)
 
 		if (age_ns < (int64_t)STALLED_NS)
 			return;
-		if (sl_be_answer(ch, rq->id, rq->view.priority, SL_RPC_LOST))
+		if (sl_be_answer(ch, rq->id, rq->class, SL_RPC_LOST))
 			ch->link.error = -ENOBUFS;
 		b->stats.cancelled++;
 		sl_be_request_free(rq);

@@ -171,12 +171,12 @@ static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 }
 
 /* Refuses a stream, unless its reply has ended. The gateway then drops later replies. */
-static void refuse_stream(struct request *rq, const struct sl_part *part, enum sl_rpc_status status)
+static void refuse_stream(struct request *rq, enum sl_rpc_status status)
 {
 	if (!may_tell(rq))
 		return;
 	sl_be_replies_drop(rq);
-	if (sl_be_answer(rq->channel, rq->id, part->header->priority, status))
+	if (sl_be_answer(rq->channel, rq->id, rq->class, status))
 		rq->channel->link.error = -ENOBUFS;
 	sl_be_stream_cancel(rq);
 }
@@ -193,7 +193,7 @@ static bool keep_trailers(struct request *rq, const struct sl_part *part)
 		return false;
 	rq->trailers = sl_capped_malloc(&rq->channel->b->request_mem, block.len);
 	if (!rq->trailers) {
-		refuse_stream(rq, part, SL_RPC_REFUSED);
+		refuse_stream(rq, SL_RPC_REFUSED);
 		return true;
 	}
 	memcpy(rq->trailers, block.ptr, block.len);
@@ -213,7 +213,7 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 		return false;
 	rq->in_from = part->last ? NULL : part->header;
 	if (rq->in_compressed && !rq->channel->b->opt.compressed)
-		refuse_stream(rq, part, SL_RPC_COMPRESSED);
+		refuse_stream(rq, SL_RPC_COMPRESSED);
 	if (part->meta.len && !keep_trailers(rq, part))
 		return false;
 	if (part->last)
@@ -221,7 +221,7 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 	/* The end has no bytes; an empty piece is delivered only if it is a message. */
 	if (!rq->ended && may_tell(rq) && (part->body.len || (part->first && part->last)) &&
 	    !keep_part(rq, part->body))
-		refuse_stream(rq, part, SL_RPC_REFUSED);
+		refuse_stream(rq, SL_RPC_REFUSED);
 	deliver_parts(rq);
 	return true;
 }

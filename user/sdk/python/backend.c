@@ -160,7 +160,7 @@ static PyObject *py_ready(PyObject *self, PyObject *ready)
 
 static PyObject *py_stats(PyObject *self, PyObject *unused)
 {
-	struct sl_backend_stats s;
+	struct sl_backend_stats s = {.size = sizeof(s)};
 
 	(void)unused;
 	if (!open_backend(self))
