@@ -9,7 +9,7 @@
 #include "base/hist.h"
 #include "base/rand.h"
 #include "batch/batcher.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 enum { OUTSTANDING = 2, QUEUE_MAX = 4096, RESERVE = 8 };
 

@@ -13,9 +13,10 @@
 enum {
 	SL_RPC_MAX_MESSAGE = 64 << 20, /* payload of a request or reply */
 	SL_RPC_MAX_BATCH = 1024,
-	SL_RPC_MAX_META = 65528,  /* metadata of a reply */
-	SL_RPC_MAX_ASKED = 16384, /* metadata of a request, and of the end of a stream */
-	SL_RPC_MAX_FIELDS = 256,  /* headers of a reply */
+	SL_RPC_MAX_BODY = 1 << 30, /* body of one message, all fragments */
+	SL_RPC_MAX_META = 65528,   /* metadata of a reply */
+	SL_RPC_MAX_ASKED = 16384,  /* metadata of a request, and of the end of a stream */
+	SL_RPC_MAX_FIELDS = 256,   /* headers of a reply */
 	SL_RPC_MAX_TRAILERS = 128,
 	SL_RPC_MAX_INTERIM = 8, /* interim replies per request */
 	/* Initial credit of a reply; window of an active stream. */

@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/check.h"
+#include "base/clock.h"
 #include "rpc/transport.h"
 #include "sdk/client/internal.h"
 

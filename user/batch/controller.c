@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 #define ARRIVALS_BOUNDS 0.3 /* in latency bounds */
 #define PERIODS         8

@@ -2,7 +2,7 @@
 /* No batching: each request goes at once to the backend with the fewest. */
 #include "base/bytes.h"
 #include "batch/internal.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 static struct sl_plan plan(const struct sl_controller *c, const struct sl_controller_backend *be)
 {

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "batch/internal.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 enum {
 	PASSED_OVER_MAX = 64,

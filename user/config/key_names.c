@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words of keys of the type conf_enum. */
 #include "config/keys.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 const struct conf_name conf_attach_modes[] = {
 	{"auto", SL_ATTACH_AUTO},

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "config/client_keys.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 /* clang-format off */
 const struct conf_key conf_keys[] = {

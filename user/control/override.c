@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "base/units.h"
 #include "control/stats.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 enum { SHED_ALL = 65536 };
 

@@ -7,7 +7,7 @@
 #include "core/exchange.h"
 #include "core/router.h"
 #include "front/trusted_headers.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 enum { KEPT_MAX = 8192 };
 

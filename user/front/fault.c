@@ -3,7 +3,7 @@
 
 #include "base/tlv.h"
 #include "front/grpc/grpc.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 enum { FIELDS_MAX = 3 };
 

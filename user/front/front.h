@@ -44,7 +44,7 @@
 #include "http/field.h"
 #include "http/method.h"
 #include "sluice/outcome.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 #include "xio/frame.h"
 
 struct sl_mempool;

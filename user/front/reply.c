@@ -3,7 +3,7 @@
 #include "base/tlv.h"
 #include "front/front.h"
 #include "front/grpc/grpc.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 /* CR, LF or NUL could inject another field line. */
 static bool clean_value(struct sl_span s)

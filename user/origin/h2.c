@@ -23,7 +23,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 enum {
 	CONN_WINDOW = 16 << 20,

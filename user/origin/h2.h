@@ -9,7 +9,7 @@
 #include "origin/reply.h"
 #include "base/num.h"
 #include "front/grpc/grpc.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 enum {
 	ORIGIN_RX_LEN = 24 << 10, /* window */

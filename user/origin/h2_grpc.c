@@ -13,7 +13,7 @@
 
 #include "origin/h2.h"
 #include "base/bytes.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 void origin_h2_judge_head(struct origin_h2_stream *s, bool ends)
 {

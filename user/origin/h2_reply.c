@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 /* RESERVE: part of the budget (1/16) that stays free for clients that read. */
 enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_capped_block) };

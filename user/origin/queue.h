@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 enum { ORIGIN_QUEUE_TURN_OF_LEAST = 16, ORIGIN_QUEUE_BUCKETS = 256 };
 

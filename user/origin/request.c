@@ -11,6 +11,7 @@
 #include "http/scan.h"
 #include "front/trusted_headers.h"
 #include "sluice/backend.h"
+#include "wire/rpc_wire.h"
 
 enum { TRACE_LEN = 55 };
 

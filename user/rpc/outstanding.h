@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include "base/list.h"
 #include "base/wheel.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 #define SL_OUTSTANDING_INDEX ((UINT64_C(1) << 48) - 1)
 

@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "rpc/capped_alloc.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 /* Spans are valid during the call only. */
 struct sl_part {

@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include "base/bytes.h"
 #include "base/err.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 struct sl_rpc;
 struct sl_rpc_channel;

@@ -20,7 +20,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 enum {
 	SL_SENDQ_CAP_NS = 10000,

@@ -23,7 +23,7 @@
 #include "base/list.h"
 #include "rpc/credits.h"
 #include "rpc/rpc.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 struct sl_transport;
 struct sl_poll_group;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include "base/list.h"
 #include "rpc/dql.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 enum { SL_TX_PORTS_MAX = 8, SL_TX_PORT_DRAIN_NS = 5000000 };
 

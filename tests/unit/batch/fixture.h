@@ -11,7 +11,7 @@
 
 #include "base/rand.h"
 #include "batch/batcher.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 
 #define MS UINT64_C(1000000)
 

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "config/config.h"
-#include "sluice/rpc_wire.h"
+#include "sluice/types.h"
 #include "suite.h"
 
 static const char full[] =

@@ -2,7 +2,7 @@
 #include "front/fault.h"
 
 #include "front/grpc/grpc.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 #include "suite.h"
 
 FIXTURE(NULL, NULL)

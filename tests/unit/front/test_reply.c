@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "front/datagram/datagram.h"
 #include "front/grpc/grpc.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 #include "suite.h"
 
 enum { BOTH = SL_REPLY_HEAD | SL_REPLY_TAIL };

@@ -6,6 +6,7 @@
 #include "origin/request.h"
 #include "base/tlv.h"
 #include "sluice/backend.h"
+#include "wire/rpc_wire.h"
 #include "suite.h"
 
 static struct origin_request made;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 /* Fills `sa`. Returns 0, -ENAMETOOLONG, or -EINVAL (not an absolute path). */
 int sl_shm_address(const char *path, struct sockaddr_un *sa);

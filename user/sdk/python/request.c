@@ -2,7 +2,7 @@
 /* Type Request: accessors, buffer of its bytes, replies. */
 #include <errno.h>
 #include "sdk/python/binding.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 enum { TLV_HEAD = 4 /* u16 tag, u16 length */ };
 

@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "sdk/python/binding.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 /* A stream is paused above it. */
 enum { KEPT_MAX = 16 << 10 };

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/bytes.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 /*
  * Writes the message to `to`, which has SL_RPC_COMPACT_MAX bytes. Returns the length, or 0 if the

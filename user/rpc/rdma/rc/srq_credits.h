@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 /*
  * Slots beyond the window: the first message, one that ends a violation, and slots reported free

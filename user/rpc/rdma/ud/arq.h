@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "rpc/capped_alloc.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 enum {
 	UD_TX_BYTES = 64 << 10,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Authentication of virtual connections (sluice/rpc_wire.h): proofs in CREQ and CREP, a key for
+ * Authentication of virtual connections (wire/rpc_wire.h): proofs in CREQ and CREP, a key for
  * each direction derived from both, and the MAC of each datagram.
  */
 #ifndef SL_RPC_RDMA_UD_MAC_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "base/siphash.h"
 #include "rpc/psk.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 struct ud_keys {
 	struct sl_sipkey out, in;

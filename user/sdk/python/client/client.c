@@ -6,7 +6,7 @@
 #include "sdk/python/client/binding.h"
 #include "base/clock.h"
 #include "base/tlv.h"
-#include "sluice/rpc_wire.h"
+#include "wire/rpc_wire.h"
 
 enum { WAIT_NS = 100000000 }; /* until signals are looked at */
 

@@ -69,11 +69,11 @@
  * compressed bytes. The headers grpc-encoding and grpc-accept-encoding are passed in both
  * directions.
  */
-#ifndef SLUICE_RPC_WIRE_H
-#define SLUICE_RPC_WIRE_H
+#ifndef SL_WIRE_RPC_WIRE_H
+#define SL_WIRE_RPC_WIRE_H
 
 #include <stdint.h>
-#include <sluice/types.h>
+#include "sluice/types.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs go out as they lie in memory");
 
@@ -87,11 +87,10 @@ enum {
 	 * most 16 KiB
 	 */
 	SL_RPC_VERSION = 8,
-	SL_RPC_SLOT_SIZE = 4096,   /* including the header */
-	SL_RPC_COMPACT_MAX = 192,  /* short form */
-	SL_RPC_MAX_CANCELS = 250,  /* ids per CANCEL */
-	SL_RPC_MAX_WINDOWS = 64,   /* entries per WINDOW */
-	SL_RPC_MAX_BODY = 1 << 30, /* body of one message, all fragments */
+	SL_RPC_SLOT_SIZE = 4096,  /* including the header */
+	SL_RPC_COMPACT_MAX = 192, /* short form */
+	SL_RPC_MAX_CANCELS = 250, /* ids per CANCEL */
+	SL_RPC_MAX_WINDOWS = 64,  /* entries per WINDOW */
 	SL_RPC_MAX_INTERLEAVE = 16,
 	SL_RPC_MIN_SLOTS = 16,
 	SL_RPC_MAX_SLOTS = 4096,
