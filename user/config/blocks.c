@@ -17,6 +17,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_RESPOND] = "route.respond",
 	[CONF_MATCH] = "route.match",
 	[CONF_AFFINITY] = "route.affinity",
+	[CONF_CORS] = "route.cors",
 	[CONF_SPLIT] = "route.split",
 	[CONF_MIRROR] = "route.mirror",
 	[CONF_LIMITS] = "limits",

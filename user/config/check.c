@@ -276,6 +276,7 @@ static void check_routes(struct conf_parse *p)
 		if (p->routes[i].listener_cnt)
 			use_listeners(p, &p->routes[i]);
 		conf_use_keys(p, &p->routes[i]);
+		conf_check_cors(p, &p->routes[i]);
 		conf_use_quotas(p, &p->routes[i]);
 		for (uint32_t j = 0; j < i && id; j++) {
 			if (p->routes[j].route.datagram_service == id)

@@ -13,8 +13,30 @@
 		CONF_KEYS, false, false, FIELD(struct sl_cfg_keys, f), name_, &type_, __VA_ARGS__  \
 	}
 
+#define CORS(name_, type_, list_, f, ...)                                                          \
+	{                                                                                          \
+		CONF_CORS, list_, false, FIELD(struct conf_route_ref, route.cors.f), name_,        \
+			&type_, __VA_ARGS__                                                        \
+	}
+
 /* clang-format off */
 #define CONF_CLIENT_KEYS \
+	CORS("origins", conf_origins, true, origins, \
+	     .what = "up to 64 texts as https://HOST or http://HOST:PORT in lower case, or \"*\" alone", \
+	     .help = "origins of web pages whose scripts may use this route. Others get replies " \
+	     	"that their browser withholds. \"*\": all, without credentials"), \
+	CORS("methods", conf_cors_methods, true, methods, \
+	     .what = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH", \
+	     .help = "methods in replies to preflight requests; none: GET, HEAD and POST only"), \
+	CORS("headers", conf_cors_headers, true, headers, .what = "names of headers", \
+	     .help = "request headers that scripts may set, such as authorization"), \
+	CORS("expose", conf_cors_headers, true, expose, .what = "names of headers", \
+	     .help = "reply headers that scripts may read, such as retry-after"), \
+	CORS("max_age", conf_duration, false, max_age_ns, 0, 86400 * SEC, "600s", \
+	     .help = "time that browsers keep the reply to a preflight request"), \
+	CORS("credentials", conf_bool, false, credentials, .fallback = "no", \
+	     .help = "requests may have cookies and client certificates; not with origins = " \
+	     	"{\"*\"}"), \
 	QUOTA("by", conf_enum, by, .fallback = "address", .names = conf_quota_bys, \
 	      .help = "what has a bucket of its own. address: an IPv4 address or IPv6 /64; all " \
 	      	"datagrams share one. header: a value of `header`, so a trusted proxy must " \
@@ -29,10 +51,14 @@
 	      	"(draft-ietf-httpapi-ratelimit-headers)"), \
 	QUOTA("burst", conf_uint, bucket.burst, 0, 1000000000, "0", \
 	      .help = "requests at once after a pause; 0: those of a second, at least one"), \
+	QUOTA("usage_header", conf_header, usage_header, .what = "the name of a header", \
+	      .help = "reply header or trailer in which backends say how many tokens a request " \
+	      	"has used, such as x-tokens-used. They are taken then. A request takes none, " \
+	      	"but needs one when it begins. A debt is at most that of a day"), \
 	QUOTA("max_requests", conf_uint, max_requests, 0, 65535, "0", \
 	      .help = "open requests at a time, of all workers together; beyond it 429. 0: " \
 	      	"unlimited"), \
-	QUOTA("clients", conf_uint, clients, 16, 16777216, "65536", \
+	QUOTA("clients", conf_uint, clients, 16, 16777216, "16384", \
 	      .help = "clients that have a bucket; 32 bytes each. Beyond it the fullest of " \
 	      	"eight buckets is replaced. A reload that changes it, or `by` or `header`, " \
 	      	"begins with full buckets"), \

@@ -188,11 +188,23 @@ struct sl_cfg_quota {
 	uint8_t by;         /* enum sl_quota_by */
 	const char *header; /* lower case; NULL: another `by` */
 	struct sl_cfg_bucket bucket;
+	const char *usage_header;     /* of replies: tokens used; NULL: one for each request */
 	uint32_t max_requests;        /* open at a time; 0: no limit */
 	uint32_t clients;             /* size of the table */
 	struct sl_quota_table *table; /* by sl_quotas_load() */
 	int line;
 };
+
+/* Cross-origin resource sharing (Fetch standard, 3.2). */
+struct sl_cfg_cors {
+	const char **origins;                   /* "https://host:port", or "*" alone */
+	uint32_t origin_cnt;                    /* 0: no block */
+	const char *methods, *headers, *expose; /* values of fields; NULL: none */
+	uint64_t max_age_ns;
+	bool credentials;
+	int line;
+};
+enum { SL_CFG_MAX_ORIGINS = 64 };
 
 /* API keys of clients. */
 struct sl_cfg_keys {
@@ -314,9 +326,11 @@ struct sl_cfg_route {
 	const char **forward_headers; /* lower case */
 	uint32_t forward_header_cnt;
 	struct sl_cfg_rules request_rules, reply_rules;
+	struct sl_cfg_cors cors;
 	const struct sl_cfg_keys *keys;      /* NULL: requests need no key */
 	uint8_t quotas[SL_CFG_ROUTE_QUOTAS]; /* indices */
 	uint32_t quota_cnt;
+	bool charges;              /* a quota has a usage_header */
 	int8_t policy;             /* -1: as the pool */
 	uint16_t datagram_service; /* datagrams' id of this route; 0: none */
 	int line;

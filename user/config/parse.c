@@ -283,7 +283,7 @@ static bool decode_prefix(char *text)
 
 static void *new_route(struct conf_parse *p, const char *title, int line)
 {
-	static const enum conf_block parts[] = {CONF_RESPOND, CONF_AFFINITY, CONF_SPLIT,
+	static const enum conf_block parts[] = {CONF_RESPOND, CONF_AFFINITY, CONF_CORS, CONF_SPLIT,
 						CONF_MIRROR};
 	struct sl_config *c = p->cfg;
 	struct conf_route_ref *r = next_of(p->routes, sizeof(*r), &c->route_cnt, SL_CFG_MAX_ROUTES);
@@ -328,6 +328,7 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 	case CONF_SPLIT:
 	case CONF_MIRROR: return conf_begin_route_part(p, b, line);
 	case CONF_TLS: return new_tls(p, line);
+	case CONF_CORS: return conf_new_cors(p, line);
 	case CONF_QUOTA: return conf_new_quota(p, title, line);
 	case CONF_KEYS: return conf_new_keys(p, title, line);
 	case CONF_BATCH: return &((struct sl_cfg_pool *)p->obj[CONF_POOL])->batch;

@@ -37,6 +37,9 @@ const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 void *conf_new_quota(struct conf_parse *p, const char *title, int line);
 /* quotas.c: returns the index of a quota, or quota_cnt. */
 uint32_t conf_find_quota(const struct sl_config *c, const char *name);
+/* cors.c: begins the block of the route, and checks it. */
+void *conf_new_cors(struct conf_parse *p, int line);
+void conf_check_cors(struct conf_parse *p, struct conf_route_ref *r);
 /* keys_block.c: the same for API keys. */
 void *conf_new_keys(struct conf_parse *p, const char *title, int line);
 uint32_t conf_find_keys(const struct sl_config *c, const char *name);

@@ -116,6 +116,10 @@ static void check_quota(struct conf_parse *p, struct sl_cfg_quota *q)
 			p, q->line, q,
 			"found quota \"%s\" without a limit; allowed: rate, max_requests, or both",
 			q->name);
+	if (q->usage_header && !q->bucket.tokens && q->by != SL_QUOTA_BY_KEY)
+		conf_fail(p, q->line, q,
+			  "found quota \"%s\" with usage_header but no rate; allowed: both",
+			  q->name);
 	if (q->bucket.tokens && !conf_bucket_finish(&q->bucket))
 		conf_fail(p, q->line, q,
 			  "found quota \"%s\" whose burst takes more than 366 days of its rate; "
@@ -154,6 +158,7 @@ void conf_use_quotas(struct conf_parse *p, struct conf_route_ref *r)
 				  "found quotas = \"%.64s\" with by = key on a route without "
 				  "keys; allowed: keys = NAME on the same route",
 				  r->quotas[i]);
+		r->route.charges |= c->quotas[at].usage_header != NULL;
 		seen |= UINT64_C(1) << at;
 		r->route.quotas[i] = (uint8_t)at;
 	}

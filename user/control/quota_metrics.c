@@ -17,6 +17,10 @@ static const struct {
 	 offsetof(struct sl_quota_table, refused_by_rate)},
 	{"sluice_quota_refused_total", NULL, ",limit=\"max_requests\"",
 	 offsetof(struct sl_quota_table, refused_by_open)},
+	{"sluice_quota_charged_tokens_total", "tokens that replies have named in usage_header", "",
+	 offsetof(struct sl_quota_table, charged)},
+	{"sluice_quota_unreadable_total", "values of usage_header that are no number", "",
+	 offsetof(struct sl_quota_table, unreadable)},
 	{"sluice_quota_evicted_total", "buckets replaced before they were full again", "",
 	 offsetof(struct sl_quota_table, evicted)},
 };

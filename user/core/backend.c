@@ -155,6 +155,8 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	}
 	if (x->stream.open_ended)
 		sl_stream_on_reply(x, r);
+	if (sl_unlikely(x->charges) && r->meta.len)
+		sl_quotas_charge(x, r->meta);
 	lend_reply(x, r);
 	x->state = r->last && !r->more ? SL_EX_WHOLE : SL_EX_REPLYING;
 	if (x->state == SL_EX_WHOLE) {

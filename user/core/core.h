@@ -39,6 +39,7 @@
  *   json_member.c     one member of a JSON text
  *   limits.c          limits from the configuration
  *   api_key.c         API keys of requests
+ *   cors.c            cross-origin requests of web pages
  *   quota.c           limits of routes per client: rates, open requests
  *   quota_table.c     token buckets of all workers
  *   addr_quota.c      usage and limits per client address

@@ -73,6 +73,7 @@ struct sl_exchange {
 	struct sl_client *client;
 	struct sl_addr_quota *quota;
 	const struct sl_cfg_route *route; /* NULL: none matches */
+	const struct sl_cfg_cors *cors;   /* of its route; NULL: none */
 	const struct sl_api_key *key;     /* the client's; NULL: none */
 	struct sl_pool *pool;             /* referenced */
 	struct sl_svc_hist **hist;        /* the pool's: [SL_STAGE_CNT] */
@@ -138,6 +139,9 @@ struct sl_exchange {
 	uint8_t upgrade;       /* index in route->upgrades */
 	bool key_given;        /* 401: an unknown API key, not none */
 	uint8_t quota_open;    /* bit per quota of the route: counted as open */
+	uint8_t quota_charged; /* bit per quota of the route: the reply has named its tokens */
+	bool charges;          /* its reply may name tokens; not of a mirrored copy */
+	uint8_t cors_origin;   /* index + 1 in cors->origins; 0: another or none */
 	uint8_t quota_no;      /* quota that has refused it */
 	uint32_t quota_wait_s; /* until it would be allowed */
 	uint64_t quota_hashes[SL_CFG_ROUTE_QUOTAS]; /* its clients */

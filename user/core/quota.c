@@ -7,11 +7,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/siphash.h"
+#include "base/tlv.h"
 #include "config/api_keys.h"
 #include "core/exchange.h"
 #include "core/pool.h"
 #include "core/quota_table.h"
+#include "wire/rpc_wire.h"
 
 enum { LONGEST_WAIT_S = 86400 };
 
@@ -113,7 +116,8 @@ static enum sl_outcome admit_client(struct sl_exchange *x, uint32_t i, const str
 
 	if (rate->tokens) {
 		b = sl_quota_find(q->table, hash, now_ns);
-		wait_ns = sl_quota_take(b, rate->token_ns, 0, rate->depth_ns, now_ns);
+		wait_ns = sl_quota_take(b, q->usage_header ? 0 : rate->token_ns, rate->token_ns,
+					rate->depth_ns, now_ns);
 	}
 	if (wait_ns) {
 		const uint64_t wait_s = (wait_ns + SL_NS_PER_SEC - 1) / SL_NS_PER_SEC;
@@ -125,7 +129,7 @@ static enum sl_outcome admit_client(struct sl_exchange *x, uint32_t i, const str
 	}
 	if (max && !sl_quota_open(q->table, hash, max, now_ns)) {
 		count(&q->table->refused_by_open);
-		if (b)
+		if (b && !q->usage_header)
 			sl_quota_return(b, rate->token_ns);
 		return SL_OUTCOME_OPEN_LIMIT;
 	}
@@ -138,7 +142,7 @@ static void return_tokens(struct sl_exchange *x, uint32_t i)
 {
 	const struct sl_cfg_quota *q = quota_of(x, i);
 
-	if (rate_of(x, q)->tokens)
+	if (rate_of(x, q)->tokens && !q->usage_header)
 		sl_quota_return(sl_quota_find(q->table, x->quota_hashes[i], x->core->now_ns),
 				rate_of(x, q)->token_ns);
 }
@@ -158,7 +162,51 @@ enum sl_outcome sl_quotas_admit(struct sl_exchange *x, const struct sl_request *
 		sl_quotas_close(x);
 		return o;
 	}
+	x->charges = x->route->charges;
 	return SL_OUTCOME_OK;
+}
+
+/* A backend may name any number, so the debt is bounded. */
+static void charge_client(struct sl_exchange *x, uint32_t i, struct sl_span value)
+{
+	const struct sl_cfg_quota *q = quota_of(x, i);
+	const struct sl_cfg_bucket *rate = rate_of(x, q);
+	const uint64_t most_ns = rate->depth_ns + LONGEST_WAIT_S * SL_NS_PER_SEC;
+	uint64_t n;
+
+	if (!rate->tokens)
+		return;
+	if (sl_parse_u64_max(value, UINT32_MAX, &n) != 0) {
+		count(&q->table->unreadable);
+		return;
+	}
+	x->quota_charged |= (uint8_t)(1u << i);
+	atomic_fetch_add_explicit(&q->table->charged, n, memory_order_relaxed);
+	sl_quota_charge(sl_quota_find(q->table, x->quota_hashes[i], x->core->now_ns),
+			n > most_ns / rate->token_ns ? most_ns : n * rate->token_ns, most_ns,
+			x->core->now_ns);
+}
+
+void sl_quotas_charge(struct sl_exchange *x, struct sl_span meta)
+{
+	struct sl_span field;
+	uint16_t tag;
+
+	while (sl_tlv_next(&meta, &tag, &field)) {
+		struct sl_span name;
+
+		if ((tag != SL_META_HEADER && tag != SL_META_TRAILER) || !field.len ||
+		    field.len < 1u + field.ptr[0])
+			continue;
+		name = sl_span_of(field.ptr + 1, field.ptr[0]);
+		for (uint32_t i = 0; i < x->route->quota_cnt; i++) {
+			const char *want = quota_of(x, i)->usage_header;
+
+			if (want && !(x->quota_charged & 1u << i) &&
+			    sl_span_eq_nocase(name, sl_span_cstr(want)))
+				charge_client(x, i, sl_span_skip(field, 1u + name.len));
+		}
+	}
 }
 
 void sl_quotas_close(struct sl_exchange *x)

@@ -9,6 +9,7 @@
 #ifndef SL_CORE_QUOTA_H
 #define SL_CORE_QUOTA_H
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "sluice/outcome.h"
 
@@ -27,6 +28,11 @@ int sl_quotas_load(struct sl_config *next, const struct sl_config *now, struct s
 
 /* Takes the tokens of a request, and counts it as open. Returns OK, RATE_LIMIT or OPEN_LIMIT. */
 enum sl_outcome sl_quotas_admit(struct sl_exchange *x, const struct sl_request *rq);
+/*
+ * Takes the tokens that a reply's metadata block names, once for each quota with a usage_header.
+ * Only with x->charges.
+ */
+void sl_quotas_charge(struct sl_exchange *x, struct sl_span meta);
 /* Counts the end of a request in quotas with max_requests. */
 void sl_quotas_close(struct sl_exchange *x);
 /* Adds RateLimit fields to the reply of a RATE_LIMIT, and sets its Retry-After. */

@@ -39,7 +39,8 @@ struct sl_quota_table {
 	unsigned users; /* configurations; control thread */
 	_Atomic uint64_t evicted;
 	_Atomic uint64_t refused_by_rate, refused_by_open; /* requests */
-	_Atomic uint64_t charged;                          /* tokens reported by backends */
+	_Atomic uint64_t charged;                          /* tokens that backends have named */
+	_Atomic uint64_t unreadable;                       /* values that are no number */
 };
 
 /* Makes an empty table for `cap` clients. NULL: no memory or randomness. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/api_key.h"
+#include "core/cors.h"
 #include "core/event.h"
 #include "core/pool.h"
 #include "core/quota.h"
@@ -22,6 +23,8 @@ static struct sl_span own_text(const struct sl_exchange *x)
 {
 	if (x->outcome == SL_OUTCOME_FIXED)
 		return sl_span_of(x->route->reply_body, x->route->reply_body_len);
+	if (x->outcome == SL_OUTCOME_PREFLIGHT)
+		return sl_span_of(NULL, 0);
 	return sl_outcome_text((enum sl_outcome)x->outcome);
 }
 
@@ -42,6 +45,8 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 	if (x->outcome == SL_OUTCOME_METHOD ||
 	    (x->outcome == SL_OUTCOME_FIXED && x->route->prefix[0] == '*'))
 		r->allow = x->allowed;
+	if (x->outcome == SL_OUTCOME_PREFLIGHT)
+		r->content_type.len = 0;
 	if (x->outcome == SL_OUTCOME_UNAUTHENTICATED)
 		sl_api_key_put_challenge(x, out);
 	if (x->outcome == SL_OUTCOME_RATE_LIMIT)
@@ -141,6 +146,11 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 	if (x->route && x->route->reply_rules.cnt && !sl_rules_apply_reply(x, out)) {
 		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
 		own_head(x, out);
+	}
+	if (x->cors && !sl_cors_apply_reply(x, out)) {
+		sl_exchange_fail(x, SL_OUTCOME_BACKEND_ERROR);
+		own_head(x, out);
+		(void)sl_cors_apply_reply(x, out);
 	}
 	x->status = out->reply.status;
 	x->grpc_status = out->reply.grpc_status;

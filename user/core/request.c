@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "core/api_key.h"
 #include "core/client.h"
+#include "core/cors.h"
 #include "core/event.h"
 #include "core/mirror.h"
 #include "core/pool.h"
@@ -308,6 +309,8 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	sl_list_init(&x->item.link);
 	sl_list_init(&x->rate_node);
 	sl_list_init(&x->quota_node);
+	if (x->route && x->route->cors.origin_cnt)
+		sl_cors_begin(x, &x->route->cors, rq);
 	if (sl_events_wanted(c))
 		sl_event_begin(x, rq);
 	sl_worker_cfg_get(x->wcfg);
@@ -416,9 +419,32 @@ static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_cli
 	return begin_at(cl, rq, &match, SL_OUTCOME_NO_ROUTE);
 }
 
+/*
+ * Answers a preflight request for a route with `cors`. Sets *x and returns true; false: another
+ * request. A route's methods need not include OPTIONS for this.
+ */
+static bool answer_preflight(struct sl_client *cl, const struct sl_request *rq,
+			     struct sl_exchange **x)
+{
+	struct sl_request asked = *rq;
+	struct sl_route_match match;
+
+	asked.method = sl_cors_asked(rq);
+	if (asked.method == SL_METHOD_OTHER || !sl_path_is_simple(rq->path))
+		return false;
+	match = sl_router_find(cl->core->wcfg->router, sl_client_listener(cl), &asked);
+	if (!match.route || !match.method_ok || !match.route->cors.origin_cnt)
+		return false;
+	*x = begin_at(cl, rq, &(struct sl_route_match){0}, SL_OUTCOME_PREFLIGHT);
+	if (*x)
+		sl_cors_begin(*x, &match.route->cors, rq);
+	return true;
+}
+
 static struct sl_exchange *route_request(struct sl_client *cl, const struct sl_request *rq)
 {
 	const struct sl_router *router = cl->core->wcfg->router;
+	struct sl_exchange *x;
 
 	if (rq->service)
 		return begin_at(cl, rq,
@@ -427,6 +453,8 @@ static struct sl_exchange *route_request(struct sl_client *cl, const struct sl_r
 						router, sl_client_listener(cl), rq->service),
 					.method_ok = true},
 				SL_OUTCOME_NO_ROUTE);
+	if (sl_unlikely(rq->method == SL_METHOD_OPTIONS) && answer_preflight(cl, rq, &x))
+		return x;
 	return sl_path_is_simple(rq->path) ? begin_by_path(cl, rq) : begin_devious(cl, rq);
 }
 

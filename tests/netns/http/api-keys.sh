@@ -13,6 +13,7 @@ class H(http.server.BaseHTTPRequestHandler):
         body = "".join(f"{k.lower()}: {v}\n" for k, v in self.headers.items()).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Tokens-Used", "2")
         self.end_headers()
         self.wfile.write(body)
     def log_message(self, *a):
@@ -50,6 +51,8 @@ route "/plain" { pool = app  keys = plain }
 route "/open" { pool = app }
 route "/limited" { pool = echo  keys = clients  quotas = {per-key} }
 route "/fixed" { keys = clients  respond { body = "inside" } }
+quota tokens { by = key  rate = 1/d  burst = 6  usage_header = "x-tokens-used" }
+route "/mirrored" { pool = app  keys = clients  quotas = {tokens}  mirror { pool = app  percent = 100 } }
 route "/grpc.Echo/" { pool = echo  keys = clients }
 EOC
 post() { cl curl -sS -i --max-time 10 "$HOW" -d x "$@" 2>&1 | tr -d '\r' >"$D/said"; }
@@ -82,6 +85,15 @@ for HOW in --http1.1 --http2-prior-knowledge; do
 	post "$URL/fixed" -H 'Authorization: Bearer bob-secret'
 	check "$HOW: and has it" eval 'status 200 && has inside'
 done
+HOW=--http1.1
+for n in 1 2 3; do
+	post "$URL/mirrored" -H 'Authorization: Bearer alice-secret-1'
+	check "request $n is charged" status 200
+done
+check "mirrored requests are answered" within 10 eval '[ "$(metric sluice_mirrored_total)" -eq 3 ]'
+check "and not charged" eval '[ "$(metric "sluice_quota_charged_tokens_total{quota=\"tokens\"")" -eq 6 ]'
+post "$URL/mirrored" -H 'Authorization: Bearer alice-secret-1'
+check "the tokens of the key are used" status 429
 printf '\0\0\0\0\0' >"$D/empty"
 cl curl -sS -i --http2-prior-knowledge --max-time 10 -H 'content-type: application/grpc' -H 'te: trailers' --data-binary "@$D/empty" "$URL/grpc.Echo/Call" 2>/dev/null | tr -d '\r' >"$D/said"
 check "gRPC: UNAUTHENTICATED" has "grpc-status: 16"

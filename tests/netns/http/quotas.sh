@@ -5,6 +5,30 @@
 
 arena 2
 backend a echo
+# Names the number in the body as the tokens of the request, in a header or a trailer.
+cat >"$D/server.py" <<'PY'
+import http.server
+class H(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        used = self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        if "trailer" in self.path:
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"2\r\nok\r\n0\r\nX-Tokens-Used: %s\r\n\r\n" % used)
+        else:
+            self.send_header("X-Tokens-Used", used.decode())
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+    def log_message(self, *a):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", 8000), H).serve_forever()
+PY
+gw /usr/bin/python3 "$D/server.py" >"$D/server.log" 2>&1 &
+pid_of[server]=$!
+within 30 gw bash -c 'exec 3<>/dev/tcp/127.0.0.1/8000' 2>/dev/null || say_failed "the server does not start"
 # Rates of a day give a bucket no token while this runs: all counts are those of bursts.
 config() { # config BURST: of the quota `address`
 	cat <<EOC
@@ -22,6 +46,9 @@ route "/both" { respond { body = "ok" }  quotas = {address, all} }
 route "/open" { pool = echo  quotas = {open} }
 route "/grpc.Echo/" { pool = echo  quotas = {grpc} }
 quota tenant { by = header  header = "X-Tenant"  rate = 1/d  burst = 20 }
+pool app { backend a { endpoint = "http://127.0.0.1:8000" } }
+quota tokens { by = header  header = "x-tenant"  rate = 1/d  burst = 10  usage_header = "X-Tokens-Used" }
+route "/usage" { pool = app  quotas = {tokens} }
 quota grpc { rate = 1/d  burst = 1 }
 EOC
 }
@@ -103,6 +130,30 @@ for c, _ in mine:
 expect("both have ended", eventually(10, lambda: ask(Client(V4), b"/open", b"greedy").status == 200), True)
 EOF
 check "refusals are counted, too" eval '[ "$(refused open max_requests)" -ge 9 ]'
+check_py "replies charge the tokens that they name, in a header or a trailer" <<'EOF'
+from tenants import *
+c = Client(V4)
+def use(tenant, tokens, path=b"/usage/header"):
+    c.send(b"POST %s HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nX-Tenant: %s\r\nContent-Length: %d\r\n\r\n%s" % (path, tenant, len(tokens), tokens))
+    c.last = c.reply()
+    return c.last.status
+expect("all of the burst", [use(b"a", n) for n in (b"4", b"0", b"6", b"1")], [200, 200, 200, 429])
+expect("one at a time", [use(b"b", b"1") for _ in range(12)], [200] * 10 + [429] * 2)
+expect("a debt", [use(b"c", n) for n in (b"9", b"100", b"1")], [200, 200, 429])
+expect("its end is at most a day behind the burst", int(c.last.headers["retry-after"]), 86400)
+expect("no number", [use(b"d", n) for n in (b"-5", b"1e3", b"18446744073709551617", b"10", b"1")], [200] * 4 + [429])
+EOF
+check_py "trailers charge, too" <<'EOF'
+from tenants import *
+import http.client
+def use(tokens):
+    c = http.client.HTTPConnection(V4, 8080, timeout=15)
+    c.request("POST", "/usage/trailer", body=tokens, headers={"X-Tenant": "e", "TE": "trailers"})
+    r = c.getresponse()
+    return r.status, r.read() == b"ok"
+expect("of the end", [use(n) for n in ("3", "7", "1")], [(200, True), (200, True), (429, False)])
+EOF
+check "tokens are counted" eval '[ "$(metric "sluice_quota_charged_tokens_total{quota=\"tokens\"")" -eq 149 ] && [ "$(metric "sluice_quota_unreadable_total{quota=\"tokens\"")" -eq 3 ]'
 grpc() { cl curl -sS -i --http2-prior-knowledge --max-time 10 -H 'content-type: application/grpc' -H 'te: trailers' --data-binary "@$D/empty" "http://$V4:8080/grpc.Echo/Call" 2>/dev/null | tr -d '\r' >"$D/said"; }
 printf '\0\0\0\0\0' >"$D/empty"
 grpc

@@ -64,7 +64,7 @@ TEST(a_route_names_quotas_anywhere_in_the_file)
 	ck_assert_uint_eq(c->quotas[1].by, SL_QUOTA_BY_ROUTE);
 	ck_assert_uint_eq(c->quotas[1].clients, 16);
 	ck_assert_uint_eq(c->quotas[2].by, SL_QUOTA_BY_ADDRESS);
-	ck_assert_uint_eq(c->quotas[2].clients, 65536);
+	ck_assert_uint_eq(c->quotas[2].clients, 16384);
 	sl_config_free(c);
 }
 
@@ -87,6 +87,8 @@ static const struct {
 	 "t.conf:1: found quota \"a\" with by = header but no header; allowed: both or none"},
 	{"quota a { header = x rate = 1/s }",
 	 "t.conf:1: found quota \"a\" with header but not by = header; allowed: both or none"},
+	{"quota a { max_requests = 1 usage_header = x }",
+	 "t.conf:1: found quota \"a\" with usage_header but no rate; allowed: both"},
 	{"quota \"a b\" { rate = 1/s }", "t.conf:1: found quota \"a b\"; allowed: a name of up to"},
 	{"quota a { rate = 1/s }\nquota a { rate = 2/s }",
 	 "t.conf:2: found the name \"a\" twice; allowed: each once"},

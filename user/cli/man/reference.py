@@ -12,7 +12,7 @@ import sys
 BEGIN, END = "<!-- keys: begin (make docs) -->\n", "<!-- keys: end -->\n"
 TITLES = {"": "Outside of all blocks", "interface": 'interface "NAME"', "listener": "listener NAME", "pool": "pool NAME",
           "pool.backend": "backend NAME, in a pool", "pool.batch": "batch, in a pool",
-          "listener.tls": "tls, in a listener", "route": 'route "/PREFIX"', "quota": "quota NAME", "keys": "keys NAME"}
+          "listener.tls": "tls, in a listener", "route": 'route "/PREFIX"', "quota": "quota NAME", "keys": "keys NAME", "route.cors": "cors, in a route"}
 
 
 def cell(text):
