@@ -141,8 +141,10 @@ kill_backend() {
 }
 
 # Writes the configuration from stdin to $D/gw.conf; $GIF, $D and so on are the shell's.
+# With SL_SOCKETS=1 the same test uses kernel sockets instead of AF_XDP.
 gateway_config() {
 	cat >"$D/gw.conf"
+	[ "${SL_SOCKETS:-}" != 1 ] || sed -i "s/^interface $GIF {/& mode = socket /" "$D/gw.conf"
 	grep -q '^user' "$D/gw.conf" || echo "user = $RUN_AS" >>"$D/gw.conf"
 }
 

@@ -37,15 +37,18 @@ static int lock_folder(const char *folder)
 
 int sl_agent_folder_make(struct sl_agent_folder *f, struct sl_err *err)
 {
+	int rc = sl_run_dir_make();
+
 	*f = (struct sl_agent_folder){.lock = -1};
-	(void)mkdir(SL_RUN_DIR, 0755);
+	if (rc)
+		return sl_fail(err, -1, "agents: %s: %s", sl_run_dir(), strerror(-rc));
 	for (int tries = 0; tries < FOLDER_TRIES && f->lock < 0; tries++) {
-		snprintf(f->path, sizeof(f->path), "%s/%sXXXXXX", SL_RUN_DIR, folder_prefix);
+		snprintf(f->path, sizeof(f->path), "%s/%sXXXXXX", sl_run_dir(), folder_prefix);
 		if (!mkdtemp(f->path))
 			break;
 		f->lock = lock_folder(f->path);
 	}
-	if (f->lock >= 0 && stat(SL_RUN_DIR, &f->run) == 0)
+	if (f->lock >= 0 && stat(sl_run_dir(), &f->run) == 0)
 		return 0;
 	return sl_fail(err, -1, "agents: %s: %s", f->path, strerror(errno));
 }
@@ -58,9 +61,9 @@ void sl_agent_folder_restore(struct sl_agent_folder *f)
 	if (fstat(f->lock, &st) != 0 || st.st_nlink > 0)
 		return;
 	/* Other accounts may depend on mode and owner. */
-	if (mkdir(SL_RUN_DIR, f->run.st_mode & 07777) == 0 &&
-	    chown(SL_RUN_DIR, f->run.st_uid, f->run.st_gid) != 0)
-		sl_log_err("%s: %s", SL_RUN_DIR, strerror(errno));
+	if (mkdir(sl_run_dir(), f->run.st_mode & 07777) == 0 &&
+	    chown(sl_run_dir(), f->run.st_uid, f->run.st_gid) != 0)
+		sl_log_err("%s: %s", sl_run_dir(), strerror(errno));
 	fd = mkdir(f->path, 0700) == 0 ? lock_folder(f->path) : -1;
 	if (fd < 0 || fchown(fd, st.st_uid, st.st_gid) != 0) {
 		SL_LOG_EVERY(60 * SL_NS_PER_SEC, SL_LOG_ERR,
@@ -107,7 +110,7 @@ void sl_agent_folder_remove(struct sl_agent_folder *f)
 
 void sl_agent_folder_sweep(void)
 {
-	DIR *run = opendir(SL_RUN_DIR);
+	DIR *run = opendir(sl_run_dir());
 	struct dirent *e;
 	int fd;
 

@@ -13,7 +13,7 @@
 #include "base/err.h"
 
 struct sl_agent_folder {
-	char path[64];
+	char path[96];
 	int lock;
 	struct stat run; /* SL_RUN_DIR */
 };

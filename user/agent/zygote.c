@@ -302,8 +302,10 @@ static void run_loop(struct zygote_state *k)
 static int enter_sandbox(const struct sl_config *cfg, struct sl_err *err)
 {
 	struct sl_sandbox_place places[] = {
-		{"/run", SL_SANDBOX_SOCKETS},  {"/run", SL_SANDBOX_READ}, {"/etc", SL_SANDBOX_READ},
-		{"/usr/lib", SL_SANDBOX_READ}, {"/lib", SL_SANDBOX_READ},
+		{"/run", SL_SANDBOX_SOCKETS},    {"/run", SL_SANDBOX_READ},
+		{"/etc", SL_SANDBOX_READ},       {"/usr/lib", SL_SANDBOX_READ},
+		{"/lib", SL_SANDBOX_READ},       {sl_run_dir(), SL_SANDBOX_SOCKETS},
+		{sl_run_dir(), SL_SANDBOX_READ},
 	};
 	struct sl_sandbox_options opt = {
 		.user = cfg->user,
@@ -427,11 +429,11 @@ struct sl_zygote *sl_zygote_fork(const struct sl_config *cfg, const char *folder
 
 int sl_zygote_start(struct sl_zygote *k, const struct sl_config *cfg, struct sl_err *err)
 {
-	const struct passwd *pw = getpwnam(cfg->user);
+	const struct passwd *pw = cfg->user[0] ? getpwnam(cfg->user) : NULL;
 
-	if (!pw)
+	if (!pw && cfg->user[0])
 		return sl_fail(err, -1, "agents: there is no account %s", cfg->user);
-	if (chown(k->folder, pw->pw_uid, pw->pw_gid) != 0)
+	if (pw && chown(k->folder, pw->pw_uid, pw->pw_gid) != 0)
 		return sl_fail(err, -1, "agents: %s: %s", k->folder, strerror(errno));
 	if (!sl_zygote_update(k, cfg))
 		return sl_fail(err, -1, "agents: cannot start: %s", strerror(errno));

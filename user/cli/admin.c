@@ -92,7 +92,7 @@ static bool in_this_netns(int fd)
 /* Looks for gateways of this network namespace. Returns 0, or -1 and a line in err. */
 static int find_running(struct cli_target *t, struct sl_err *err)
 {
-	DIR *dir = opendir(SL_RUN_DIR);
+	DIR *dir = opendir(sl_run_dir());
 	char path[sizeof(t->socket) + 256];
 	struct dirent *e;
 	unsigned cnt = 0;
@@ -101,7 +101,7 @@ static int find_running(struct cli_target *t, struct sl_err *err)
 		bool found;
 		int fd;
 
-		snprintf(path, sizeof(path), SL_RUN_DIR "/%s", e->d_name);
+		snprintf(path, sizeof(path), "%s/%s", sl_run_dir(), e->d_name);
 		if (!sl_config_is_admin_socket(e->d_name) || strlen(path) >= sizeof(t->socket))
 			continue;
 		fd = dial_unix(path);
@@ -118,10 +118,9 @@ static int find_running(struct cli_target *t, struct sl_err *err)
 	if (cnt <= 1)
 		return 0;
 	return sl_fail(err, -1,
-		       "several gateways run here (%u sockets in " SL_RUN_DIR
-		       "); name one with -c or "
+		       "several gateways run here (%u sockets in %s); name one with -c or "
 		       "--admin",
-		       cnt);
+		       cnt, sl_run_dir());
 }
 
 static int find_by_config(const char *file, bool explicit, struct cli_target *t, struct sl_err *err)

@@ -120,7 +120,9 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 			      "senders with TSO do not fit frames: ethtool -K IF tso off gso off",
 			      strerror(-rc));
 	else
-		print_finding(d, BAD, what, "refused: %s", strerror(-rc));
+		print_finding(d, BAD, what,
+			      "refused: %s; mode = socket serves it by kernel sockets (HTTP)",
+			      strerror(-rc));
 	if (rc == -EBUSY)
 		return;
 	snprintf(what, sizeof(what), "%s AF_XDP", name);
@@ -160,7 +162,8 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 		return;
 	}
 	if (!nic.ethernet) {
-		print_finding(d, try ? BAD : NOTE, name, "%s: no Ethernet, sluice cannot serve it",
+		print_finding(d, NOTE, name,
+			      "%s: no Ethernet: mode = auto serves it by kernel sockets (HTTP)",
 			      nic.driver);
 		return;
 	}
@@ -343,6 +346,10 @@ int cli_doctor(int argc, char **argv)
 		print_finding(&d, NOTE, "XDP dispatcher",
 			      "refused (%s): sluice attaches as the single program", strerror(-rc));
 	for (uint32_t i = 0; c && i < c->interface_cnt; i++) {
+		if (c->interfaces[i].mode == SL_ATTACH_SOCKET) {
+			print_finding(&d, FINE, c->interfaces[i].name, "kernel sockets (HTTP)");
+			continue;
+		}
 		look_at_interface(&d, c->interfaces[i].name, true);
 		if (c->interfaces[i].busy_poll)
 			look_at_busy_poll(&d, c->interfaces[i].name);

@@ -94,12 +94,13 @@ static bool is_rdma(const char *endpoint)
 	return strncmp(endpoint, "rdma", 4) == 0;
 }
 
-static void raise_limits(void)
+static void raise_limits(const struct sl_config *c)
 {
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	struct rlimit nice = {0};
 	struct sl_host_info host;
-	int rc = sl_bpffs_mount();
+	bool xdp = sl_config_has_xdp(c);
+	int rc = xdp ? sl_bpffs_mount() : 0;
 
 	/* Whether that is enough is for handshakes to say, if there are any. */
 	(void)getrlimit(RLIMIT_NICE, &nice);
@@ -109,7 +110,7 @@ static void raise_limits(void)
 			nice.rlim_max = nice.rlim_cur;
 		(void)setrlimit(RLIMIT_NICE, &nice);
 	}
-	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0) {
+	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0 && (xdp || any_endpoint(c, is_rdma))) {
 		sl_probe_host(&host);
 		if (!host.cap_ipc_lock) /* it lifts the limit */
 			sl_log_warn("cannot raise the limit of locked memory and have no "
@@ -312,7 +313,7 @@ static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zy
 	sl_config_each_warning(c, log_warning, NULL);
 	sl_tls_each_warning(c, log_warning, NULL);
 	sl_tls_log_ends(c);
-	raise_limits();
+	raise_limits(c);
 	sl_notify_open();
 	return sl_zygote_start(zygote, c, err) == 0 ? sl_gateway_open(c, err) : NULL;
 }

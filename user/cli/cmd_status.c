@@ -261,7 +261,8 @@ static void print_status(const json_t *stats)
 	       "bytes each)\n",
 	       term_count(cli_sum_workers(stats, "core.requests")),
 	       term_count(cli_sum_workers(stats, "exchanges_used")),
-	       term_count(cli_sum_workers(stats, "tcp.conns")),
+	       term_count(cli_sum_workers(stats, "tcp.conns") +
+			  cli_sum_workers(stats, "sock.conns")),
 	       term_count(cli_sum_workers(stats, "tcp.half_open")),
 	       cli_number(json_array_get(json_object_get(stats, "workers"), 0), "conn_bytes"));
 	printf("frames free %s of %s\n", term_count(cli_sum_workers(stats, "frames_free")),

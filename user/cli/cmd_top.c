@@ -147,8 +147,8 @@ static void top_json(const json_t *last, const json_t *now)
 	}
 	o = json_pack("{s:f,s:f,s:f,s:o}", "requests_per_s",
 		      worker_rate(last, now, "core.requests"), "connections",
-		      cli_sum_workers(now, "tcp.conns"), "in_progress",
-		      cli_sum_workers(now, "exchanges_used"), "pools", list);
+		      cli_sum_workers(now, "tcp.conns") + cli_sum_workers(now, "sock.conns"),
+		      "in_progress", cli_sum_workers(now, "exchanges_used"), "pools", list);
 	json_object_set(o, "services", list); /* former name, for scripts */
 	json_dumpf(o, stdout, JSON_COMPACT);
 	putchar('\n');
@@ -184,7 +184,7 @@ static void show_top(const struct top_view *w, const json_t *last, const json_t 
 	printf("sluice  %s requests/s  %s connections  %s in progress  %s rx packets/s  %s "
 	       "retransmits/s\n",
 	       term_count(worker_rate(last, now, "core.requests")),
-	       term_count(cli_sum_workers(now, "tcp.conns")),
+	       term_count(cli_sum_workers(now, "tcp.conns") + cli_sum_workers(now, "sock.conns")),
 	       term_count(cli_sum_workers(now, "exchanges_used")),
 	       term_count(worker_rate(last, now, "tcp.segs_in")),
 	       term_count(worker_rate(last, now, "tcp.retransmits")));

@@ -28,8 +28,8 @@ const struct cli_command cli_commands[] = {
 	 "                       accounts, keys and the file's owner are not looked at\n"
 	 "  --fix                print the text of the file with the names that keys have now; files\n"
 	 "                       that it includes are fixed one by one\n"
-	 "  --has-interface      only whether there is something to serve: status 1 if the file names\n"
-	 "                       no interface; the unit for systemd then starts nothing\n"
+	 "  --has-interface      exit with status 1 if the file names no interface; the unit for\n"
+	 "                       systemd then starts nothing\n"
 	 "  --defaults           print all keys with their defaults instead\n"
 	 "  --json               as JSON\n",
 	 cli_check},

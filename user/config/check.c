@@ -320,6 +320,23 @@ static void check_interfaces(struct conf_parse *p)
 	}
 }
 
+/* Kernel sockets serve HTTP only, and only local listeners. */
+static void check_reachable(struct conf_parse *p, const struct sl_cfg_listener *l)
+{
+	if (sl_config_has_xdp(p->cfg))
+		return;
+	if (!l->local)
+		conf_fail(p, l->line, l,
+			  "found local = no in listener \"%.64s\" without an interface that XDP "
+			  "serves; allowed: local = yes",
+			  l->name);
+	if (l->datagram)
+		conf_fail(p, l->line, l,
+			  "found datagram in listener \"%.64s\" without an interface that XDP "
+			  "serves; allowed: protocols = {http}",
+			  l->name);
+}
+
 static void check_listeners(struct conf_parse *p)
 {
 	const struct sl_config *c = p->cfg;
@@ -328,6 +345,7 @@ static void check_listeners(struct conf_parse *p)
 		const struct sl_cfg_listener *l = &c->listeners[i];
 		const struct sl_cfg_tls *t = l->tls;
 
+		check_reachable(p, l);
 		if (conf_diags_has(&p->mistakes, l) ||
 		    conf_diags_has(&p->mistakes, &p->line[CONF_TLS]))
 			t = NULL;

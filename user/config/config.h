@@ -32,7 +32,13 @@ struct sl_descriptors;
 struct sl_quota_table;
 struct sl_tls_server;
 
-enum sl_attach_mode { SL_ATTACH_AUTO, SL_ATTACH_NATIVE, SL_ATTACH_GENERIC, SL_ATTACH_ADOPT };
+enum sl_attach_mode {
+	SL_ATTACH_AUTO,
+	SL_ATTACH_NATIVE,
+	SL_ATTACH_GENERIC,
+	SL_ATTACH_ADOPT,
+	SL_ATTACH_SOCKET, /* kernel sockets */
+};
 /*
  * Policies of batch sizes: number in the maps, name in C, name in the file. Keys, metrics, queue
  * lanes and the policy table (batch/policy.h) are generated from this list.
@@ -568,6 +574,17 @@ bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[
  * of this network namespace.
  */
 bool sl_config_is_admin_socket(const char *file);
+
+/* Returns true if an interface may get an XDP program. */
+bool sl_config_has_xdp(const struct sl_config *c);
+
+/*
+ * Returns the folder of sockets: SL_RUN_DIR for root and where the account may write, else
+ * $XDG_RUNTIME_DIR/sluice, else /tmp/sluice-UID. The first call decides for the process.
+ */
+const char *sl_run_dir(void);
+/* Makes that folder. Returns 0, or -errno also if another account owns it. */
+int sl_run_dir_make(void);
 
 /* Calls fn for each setting that differs; of those that need a restart, or of the others. */
 typedef void sl_config_diff_fn(void *arg, const char *key);

@@ -8,6 +8,7 @@ const struct conf_name conf_attach_modes[] = {
 	{"native", SL_ATTACH_NATIVE},
 	{"generic", SL_ATTACH_GENERIC},
 	{"adopt", SL_ATTACH_ADOPT},
+	{"socket", SL_ATTACH_SOCKET},
 	{0},
 };
 const struct conf_name conf_fair_keys[] = {

@@ -36,7 +36,9 @@ const struct conf_key conf_keys[] = {
 		  .help = "gRPC services that reflection reports"),
 
 	INTERFACE("mode", conf_enum, false, mode, .fallback = "auto", .names = conf_attach_modes,
-		  .help = "how the XDP program is attached. adopt: the operator has attached it"),
+		  .help = "how the XDP program is attached. adopt: the operator has attached it. "
+		  	"socket: no XDP; kernel sockets serve the interface, HTTP only. auto: "
+		  	"native, generic, or socket where XDP is not possible"),
 	INTERFACE("zero_copy", conf_bool, false, zero_copy, .fallback = "yes",
 		  .help = "zero-copy AF_XDP if the driver supports it"),
 	INTERFACE("busy_poll", conf_bool, false, busy_poll, .fallback = "no",

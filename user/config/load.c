@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "config/include.h"
 
 static void check_complete(struct conf_parse *p)
 {
-	if (!p->cfg->interface_cnt)
-		conf_fail(p, 1, NULL, "found no interface; allowed: at least one");
 	if (!p->cfg->listener_cnt)
 		conf_fail(p, 1, NULL, "found no listener; allowed: at least one");
 	if (!p->cfg->route_cnt)
@@ -90,6 +90,17 @@ static bool read_file(struct conf_parse *p, const char *file, struct sl_err *err
 	return true;
 }
 
+/* Without XDP the gateway needs no rights: another account than root serves as itself. */
+static void use_own_account(struct sl_config *c)
+{
+	const struct passwd *pw;
+
+	if (geteuid() == 0 || c->user_line || sl_config_has_xdp(c))
+		return;
+	pw = getpwuid(geteuid());
+	c->user = pw ? conf_arena_strndup(c->arena, pw->pw_name, strlen(pw->pw_name)) : "";
+}
+
 static struct sl_config *load_file(const char *file, bool offline, struct sl_err *err)
 {
 	struct conf_parse p = {.mistakes = {.file = file}, .offline = offline};
@@ -98,6 +109,8 @@ static struct sl_config *load_file(const char *file, bool offline, struct sl_err
 		return NULL;
 	if (!p.mistakes.cnt)
 		check_complete(&p);
+	if (!offline)
+		use_own_account(p.cfg);
 	if (p.mistakes.cnt && !p.stopped && !offline)
 		conf_check_system(p.cfg, &p.mistakes);
 	return finish_load(&p, err);

@@ -17,6 +17,9 @@
 #include "config/config.h"
 #include "config/parse.h"
 
+/* In the name of the admin socket. */
+static const char no_interface[] = "local";
+
 struct system_check {
 	const struct sl_config *c;
 	struct conf_diags *mistakes;
@@ -82,7 +85,7 @@ static void check_interfaces(struct system_check *k)
 					"found queue %u for %s; allowed: 0 to %u, as it has %u",
 					f->queues[q], f->name, have - 1, have);
 		}
-		known = known && have;
+		known = known && have && f->mode != SL_ATTACH_SOCKET;
 		total += f->queue_cnt && have ? f->queue_cnt : have;
 	}
 	if (known && k->c->worker_cnt > total)
@@ -158,7 +161,7 @@ static void check_admin(struct system_check *k)
 
 static void check_account(struct system_check *k)
 {
-	if (is_account(k->c->user))
+	if (!k->c->user[0] || is_account(k->c->user))
 		return;
 	if (k->c->user_line)
 		report_error(k, k->c->user_line,
@@ -275,9 +278,48 @@ void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, vo
 		freeifaddrs(all);
 }
 
+bool sl_config_has_xdp(const struct sl_config *c)
+{
+	for (uint32_t i = 0; i < c->interface_cnt; i++) {
+		if (c->interfaces[i].mode != SL_ATTACH_SOCKET)
+			return true;
+	}
+	return false;
+}
+
+const char *sl_run_dir(void)
+{
+	static char dir[80]; /* leaves room for names in 108 bytes */
+	const char *own = getenv("XDG_RUNTIME_DIR");
+
+	if (dir[0])
+		return dir;
+	if (geteuid() == 0 || access(SL_RUN_DIR, W_OK) == 0)
+		snprintf(dir, sizeof(dir), SL_RUN_DIR);
+	else if (own && own[0] == '/' && strlen(own) + sizeof("/sluice") < sizeof(dir))
+		snprintf(dir, sizeof(dir), "%s/sluice", own);
+	else
+		snprintf(dir, sizeof(dir), "/tmp/sluice-%u", (unsigned)geteuid());
+	return dir;
+}
+
+int sl_run_dir_make(void)
+{
+	bool shared = strcmp(sl_run_dir(), SL_RUN_DIR) == 0;
+	struct stat st;
+
+	if (mkdir(sl_run_dir(), shared ? 0755 : 0700) != 0 && errno != EEXIST)
+		return -errno;
+	if (shared)
+		return 0;
+	if (lstat(sl_run_dir(), &st) != 0)
+		return -errno;
+	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022) ? 0 : -EPERM;
+}
+
 bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[108])
 {
-	const char *said = c->admin.socket;
+	const char *said = c->admin.socket, *name;
 	struct stat ns;
 
 	path[0] = 0;
@@ -287,13 +329,11 @@ bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[
 		snprintf(path, 108, "%s", said);
 		return !in_netns;
 	}
-	if (!c->interface_cnt)
-		return false;
+	name = c->interface_cnt ? c->interfaces[0].name : no_interface;
 	if (!in_netns)
-		snprintf(path, 108, SL_RUN_DIR "/%s.sock", c->interfaces[0].name);
+		snprintf(path, 108, "%s/%s.sock", sl_run_dir(), name);
 	else if (stat("/proc/thread-self/ns/net", &ns) == 0)
-		snprintf(path, 108, SL_RUN_DIR "/%s@%lu.sock", c->interfaces[0].name,
-			 (unsigned long)ns.st_ino);
+		snprintf(path, 108, "%s/%s@%lu.sock", sl_run_dir(), name, (unsigned long)ns.st_ino);
 	return path[0];
 }
 
@@ -311,5 +351,5 @@ bool sl_config_is_admin_socket(const char *file)
 		return false;
 	memcpy(name, file, len);
 	name[len] = 0;
-	return if_nametoindex(name) != 0;
+	return strcmp(name, no_interface) == 0 || if_nametoindex(name) != 0;
 }

@@ -163,7 +163,7 @@ function tiles(s, rate) {
 	$("tiles").replaceChildren(...[
 		["requests per second", num(rate(of(w => w.core.requests)))], ["share of 5xx", percent(share), share > .01 ? "bad" : ""],
 		["p50, slowest pool", time(worst("p50_ns"))], ["p99, slowest pool", time(worst("p99_ns"))],
-		["connections", num(of(w => w.tcp.conns)(s))], ["in progress", num(of(w => w.exchanges_used)(s))],
+		["connections", num(of(w => w.tcp.conns + w.sock.conns)(s))], ["in progress", num(of(w => w.exchanges_used)(s))],
 		["received", num(rate(of(w => sum(w.ports, p => p.rx_bytes))) * 8) + "bit/s"], ["sent", num(rate(of(w => sum(w.ports, p => p.tx_bytes))) * 8) + "bit/s"],
 	].map(([name, value, cls]) => el("div", "tile", mark(name), el("b", cls, value))));
 }
@@ -201,7 +201,7 @@ function drawTables(s) {
 }
 function drawDetails(s) {
 	table("workers", ["worker", "cpu", "requests", "connections", "exchanges", "frames free", "sleeps", "retransmits"],
-		s.workers.map((w, i) => [String(i), w.cpu < 0 ? "any" : String(w.cpu), num(w.core.requests), num(w.tcp.conns), w.exchanges_used + " of " + num(w.exchanges),
+		s.workers.map((w, i) => [String(i), w.cpu < 0 ? "any" : String(w.cpu), num(w.core.requests), num(w.tcp.conns + w.sock.conns), w.exchanges_used + " of " + num(w.exchanges),
 			num(w.frames_free) + " of " + num(w.frames), num(w.sleeps), num(w.tcp.retransmits)]));
 	table("interfaces", ["interface", "<attached", "<sockets", "redirected", "passed to the kernel", "shed"],
 		s.interfaces.map(i => [i.name, i.attach, s.workers.flatMap(w => w.ports).filter(p => p.interface === i.name).map(p => p.queue + ": " + p.mode).join(", "),

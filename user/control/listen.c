@@ -71,13 +71,19 @@ static int bind_at(const char *path, const struct sl_authz *g)
 int sl_admin_bind(const struct sl_config *cfg, const struct sl_authz *g, struct sl_admin_socket *s,
 		  struct sl_err *err)
 {
+	size_t dir_len;
+	int rc;
+
 	*s = (struct sl_admin_socket){.fd = -1};
 	sl_config_admin_socket(cfg, false, s->path);
 	if (!s->path[0])
 		return 0;
-	if (strncmp(s->path, SL_RUN_DIR "/", sizeof(SL_RUN_DIR)) == 0 &&
-	    mkdir(SL_RUN_DIR, 0755) != 0 && errno != EEXIST)
-		sl_log_warn("%s: %s", SL_RUN_DIR, strerror(errno));
+	dir_len = strlen(sl_run_dir());
+	if (strncmp(s->path, sl_run_dir(), dir_len) == 0 && s->path[dir_len] == '/') {
+		rc = sl_run_dir_make();
+		if (rc)
+			sl_log_warn("%s: %s", sl_run_dir(), strerror(-rc));
+	}
 	s->fd = bind_at(s->path, g);
 	if (s->fd == -EADDRINUSE && sl_config_admin_socket(cfg, true, s->path))
 		s->fd = bind_at(s->path, g);
@@ -104,16 +110,16 @@ void sl_admin_unbind(struct sl_admin_socket *s)
 void sl_admin_sweep(void)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	DIR *d = opendir(SL_RUN_DIR);
+	DIR *d = opendir(sl_run_dir());
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
 		size_t len = strlen(e->d_name);
 
 		if (!sl_config_is_admin_socket(e->d_name) ||
-		    len >= sizeof(sun.sun_path) - sizeof(SL_RUN_DIR))
+		    len + strlen(sl_run_dir()) + 1 >= sizeof(sun.sun_path))
 			continue;
-		snprintf(sun.sun_path, sizeof(sun.sun_path), SL_RUN_DIR "/%.*s", (int)len,
+		snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%.*s", sl_run_dir(), (int)len,
 			 e->d_name);
 		(void)remove_stale(&sun);
 	}

@@ -28,40 +28,78 @@ static int fail_errno(struct sl_err *err, int rc, const char *what)
 	return rc < 0 ? rc : -rc;
 }
 
-static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
+/* Links without Ethernet headers, such as lo and WireGuard, are served by kernel sockets. */
+static int choose_links(struct sl_gateway *g, struct sl_err *err)
 {
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
 		const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
-		struct sl_xdp_options o = {
-			.worker_cnt = g->cfg->worker_cnt,
-			.service_cnt = g->service_max,
-			.service_least = g->cfg->pool_cnt ? g->cfg->pool_cnt : 1,
-			.generic = ci->mode == SL_ATTACH_GENERIC,
-			.share = i ? &g->xdp[0] : NULL,
-		};
-		const struct sl_cfg_location at = sl_config_location(g->cfg, ci->line);
-		int rc = sl_xdp_open(&g->xdp[i], ci->name, &o, err);
+		struct sl_gateway_link *k = &g->links[i];
+		struct sl_nic_info nic;
+		int rc = sl_probe_nic(ci->name, &nic);
 
 		if (rc)
-			return rc;
-		g->xdp_cnt++;
-		if (g->service_max >
-		    g->xdp[i].service_cnt) /* the maps of an adopted program have a fixed size */
-			g->service_max = g->xdp[i].service_cnt;
-		if (ci->mode == SL_ATTACH_NATIVE && g->xdp[i].generic)
-			return sl_fail(err, -EOPNOTSUPP,
-				       "%s:%d: interface %s: mode = native, but: %s", at.file,
-				       at.line, ci->name, g->xdp[i].mode);
-		if (ci->mode == SL_ATTACH_ADOPT && g->xdp[i].attach != SL_XDP_ADOPTED)
-			return sl_fail(
-				err, -ENOENT,
-				"%s:%d: interface %s: mode = adopt, but no sluice program is "
-				"attached; "
-				"attach it with ip link or xdp-loader first",
-				at.file, at.line, ci->name);
-		sl_warn_of_link(ci, &g->xdp[i]);
+			return fail_errno(err, rc, ci->name);
+		snprintf(k->name, sizeof(k->name), "%s", ci->name);
+		k->by_sockets = ci->mode == SL_ATTACH_SOCKET;
+		if (ci->mode == SL_ATTACH_AUTO && !nic.ethernet)
+			sl_gateway_link_fall_back(k, "no Ethernet interface");
 	}
 	return 0;
+}
+
+void sl_gateway_link_fall_back(struct sl_gateway_link *k, const char *why)
+{
+	k->by_sockets = true;
+	snprintf(k->why, sizeof(k->why), "%s", why);
+	sl_log_warn("interface %s: kernel sockets instead of XDP: %s", k->name, why);
+}
+
+static int open_interface(struct sl_gateway *g, uint32_t i, struct sl_err *err)
+{
+	const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
+	const struct sl_cfg_location at = sl_config_location(g->cfg, ci->line);
+	struct sl_xdp *x = &g->xdp[g->xdp_cnt];
+	struct sl_xdp_options o = {
+		.worker_cnt = g->cfg->worker_cnt,
+		.service_cnt = g->service_max,
+		.service_least = g->cfg->pool_cnt ? g->cfg->pool_cnt : 1,
+		.generic = ci->mode == SL_ATTACH_GENERIC,
+		.share = g->xdp_cnt ? &g->xdp[0] : NULL,
+	};
+	int rc = sl_xdp_open(x, ci->name, &o, err);
+
+	if (rc == -EOPNOTSUPP && ci->mode == SL_ATTACH_AUTO) {
+		sl_gateway_link_fall_back(&g->links[i], err->text);
+		return 0;
+	}
+	if (rc)
+		return rc;
+	g->links[i].xdp = g->xdp_cnt++;
+	if (g->service_max > x->service_cnt) /* the maps of an adopted program have a fixed size */
+		g->service_max = x->service_cnt;
+	if (ci->mode == SL_ATTACH_NATIVE && x->generic)
+		return sl_fail(err, -EOPNOTSUPP, "%s:%d: interface %s: mode = native, but: %s",
+			       at.file, at.line, ci->name, x->mode);
+	if (ci->mode == SL_ATTACH_ADOPT && x->attach != SL_XDP_ADOPTED)
+		return sl_fail(err, -ENOENT,
+			       "%s:%d: interface %s: mode = adopt, but no sluice program is "
+			       "attached; attach it with ip link or xdp-loader first",
+			       at.file, at.line, ci->name);
+	sl_warn_of_link(ci, x);
+	return 0;
+}
+
+static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < g->cfg->interface_cnt && !rc; i++) {
+		if (!g->links[i].by_sockets)
+			rc = open_interface(g, i, err);
+	}
+	if (!rc && !g->xdp_cnt)
+		rc = sl_tables_open(g) ? fail_errno(err, -ENOMEM, "tables of pools") : 0;
+	return rc;
 }
 
 /* A frame must hold the largest MTU, the Ethernet header and the kernel's headroom. */
@@ -73,8 +111,11 @@ static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 		const struct sl_cfg_location at =
 			sl_config_location(g->cfg, g->cfg->interfaces[i].line);
 		struct sl_nic_info nic;
-		int rc = sl_probe_nic(g->cfg->interfaces[i].name, &nic);
+		int rc = 0;
 
+		if (g->links[i].by_sockets)
+			continue;
+		rc = sl_probe_nic(g->cfg->interfaces[i].name, &nic);
 		if (rc)
 			return fail_errno(err, rc, g->cfg->interfaces[i].name);
 		need = sl_xsk_frame_need(nic.mtu) > need ? sl_xsk_frame_need(nic.mtu) : need;
@@ -117,7 +158,8 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 			       "%s:%d: interface %s: more than %d queues for worker %u; "
 			       "raise workers { count }",
 			       at.file, at.line, ci->name, SL_MAX_PORTS, w->index);
-	rc = sl_xsk_open(&w->ports[w->port_cnt], &w->umem, &g->xdp[iface], queue, &o, err);
+	rc = sl_xsk_open(&w->ports[w->port_cnt], &w->umem, &g->xdp[g->links[iface].xdp], queue, &o,
+			 err);
 	if (!rc)
 		w->port_cnt++;
 	return rc;
@@ -130,8 +172,11 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 		const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
 		struct sl_nic_info nic;
 		uint32_t cnt = ci->queue_cnt;
-		int rc = sl_probe_nic(ci->name, &nic);
+		int rc = 0;
 
+		if (g->links[i].by_sockets)
+			continue;
+		rc = sl_probe_nic(ci->name, &nic);
 		if (rc)
 			return fail_errno(err, rc, ci->name);
 		if (!cnt)
@@ -279,8 +324,10 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	/* Maps cannot grow, so they have room for any later configuration. */
 	g->service_max = SL_MAX_SERVICES;
 	g->start_ns = sl_now_ns();
-	g->xdp = calloc(cfg->interface_cnt, sizeof(*g->xdp));
-	rc = g->xdp ? 0 : fail_errno(err, -ENOMEM, "gateway");
+	g->xdp = calloc(cfg->interface_cnt + 1, sizeof(*g->xdp));
+	g->links = calloc(cfg->interface_cnt + 1, sizeof(*g->links));
+	g->link_cnt = cfg->interface_cnt;
+	rc = g->xdp && g->links ? choose_links(g, err) : fail_errno(err, -ENOMEM, "gateway");
 	if (!rc)
 		rc = sl_host_addrs_open(&g->host, err);
 	if (!rc)
@@ -332,7 +379,9 @@ void sl_gateway_close(struct sl_gateway *g)
 	free(g->listening);
 	free(g->opening);
 	free(g->workers);
+	sl_tables_close(g);
 	free(g->xdp);
+	free(g->links);
 	free(g);
 }
 

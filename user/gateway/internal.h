@@ -30,6 +30,14 @@ struct sl_cfg_gen {
 
 enum sl_reload_state { SL_RELOAD_NONE, SL_RELOAD_PREPARE, SL_RELOAD_SWITCH };
 
+/* An interface of the configuration. */
+struct sl_gateway_link {
+	char name[16];
+	bool by_sockets; /* kernel sockets serve it */
+	uint32_t xdp;    /* else: index in sl_gateway.xdp */
+	char why[128];   /* of by_sockets; "": configured */
+};
+
 struct sl_gateway {
 	const struct sl_config *cfg; /* generation->cfg */
 	struct sl_cfg_gen first, *generation, *next;
@@ -38,8 +46,10 @@ struct sl_gateway {
 	uint32_t service_max;
 	uint64_t start_ns;
 	uint32_t frame_size;
-	struct sl_xdp *xdp; /* [interface_cnt] */
+	struct sl_xdp *xdp; /* [xdp_cnt]; none: [0] has the tables only */
 	uint32_t xdp_cnt;
+	struct sl_gateway_link *links; /* as in the first configuration */
+	uint32_t link_cnt;
 	struct sl_worker *workers;
 	unsigned worker_cnt;
 	struct sl_tls_threads *tls_threads;
@@ -70,6 +80,13 @@ int sl_snapshot_init(struct sl_gateway *g);
 void sl_snapshot_fini(struct sl_gateway *g);
 /* Makes room for the backends. Returns 0, or -ENOMEM without a change. */
 int sl_snapshot_resize(struct sl_gateway *g, const struct sl_config *cfg);
+
+/* Logs that the interface is served by kernel sockets, and why. */
+void sl_gateway_link_fall_back(struct sl_gateway_link *k, const char *why);
+
+/* tables.c: counters of pools in memory, where no XDP program has maps. Returns 0 or -ENOMEM. */
+int sl_tables_open(struct sl_gateway *g);
+void sl_tables_close(struct sl_gateway *g);
 
 /* listeners.c */
 /* Returns the addresses that a configuration serves, for the caller to free. NULL: errno. */

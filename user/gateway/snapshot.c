@@ -22,9 +22,9 @@ int sl_snapshot_init(struct sl_gateway *g)
 	in->service_max = g->service_max;
 	in->start_ns = g->start_ns;
 	in->worker_cnt = g->worker_cnt;
-	in->interface_cnt = g->xdp_cnt;
+	in->interface_cnt = g->link_cnt;
 	in->workers = calloc(g->worker_cnt, sizeof(*in->workers));
-	in->interfaces = calloc(g->xdp_cnt, sizeof(*in->interfaces));
+	in->interfaces = calloc(g->link_cnt + 1, sizeof(*in->interfaces));
 	if (!in->workers || !in->interfaces)
 		return -1;
 	return sl_snapshot_resize(g, g->cfg);
@@ -139,19 +139,29 @@ void sl_gateway_want_events(struct sl_gateway *g, bool wanted)
 		sl_events_want(&g->workers[i].core, wanted);
 }
 
+static void fill_interface(const struct sl_gateway *g, const struct sl_gateway_link *k,
+			   struct sl_interface_info *ii)
+{
+	const struct sl_xdp *x = &g->xdp[k->xdp];
+
+	snprintf(ii->name, sizeof(ii->name), "%s", k->name);
+	if (k->by_sockets) {
+		snprintf(ii->attach, sizeof(ii->attach), "kernel sockets%s%.100s",
+			 k->why[0] ? ": " : "", k->why);
+		return;
+	}
+	snprintf(ii->attach, sizeof(ii->attach), "%s", x->mode);
+	sl_xdp_verdicts(x, ii->verdicts);
+}
+
 const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g)
 {
 	g->info.cfg = g->cfg;
 	g->info.draining = g->draining;
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		fill_worker(g, &g->workers[i], &g->info.workers[i]);
-	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
-		struct sl_interface_info *ii = &g->info.interfaces[i];
-
-		snprintf(ii->name, sizeof(ii->name), "%s", g->xdp[i].ifname);
-		snprintf(ii->attach, sizeof(ii->attach), "%s", g->xdp[i].mode);
-		sl_xdp_verdicts(&g->xdp[i], ii->verdicts);
-	}
+	for (uint32_t i = 0; i < g->link_cnt; i++)
+		fill_interface(g, &g->links[i], &g->info.interfaces[i]);
 	return &g->info;
 }
 

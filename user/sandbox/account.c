@@ -19,8 +19,10 @@
 
 static int become_user(const char *user, struct sl_err *err)
 {
-	const struct passwd *pw = getpwnam(user);
+	const struct passwd *pw = user[0] ? getpwnam(user) : NULL;
 
+	if (geteuid() != 0 && (!user[0] || (pw && pw->pw_uid == geteuid())))
+		return 0;
 	if (!pw || initgroups(user, pw->pw_gid) != 0 || setgid(pw->pw_gid) != 0 ||
 	    setuid(pw->pw_uid) != 0) {
 		sl_err_set(err, "cannot become user %s: %s", user,

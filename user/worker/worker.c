@@ -30,7 +30,7 @@ int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned in
 		rc = sl_net_init(&w->net, &w->umem);
 	if (rc)
 		return rc;
-	rc = sl_net_open_kernel_tx(&w->net);
+	rc = sl_config_has_xdp(cfg) ? sl_net_open_kernel_tx(&w->net) : 0;
 	if (rc)
 		sl_log_warn("worker %u: cannot open raw sockets: %s; connections whose route has "
 			    "changed wait for a packet of their peer",

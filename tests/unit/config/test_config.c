@@ -287,7 +287,7 @@ TEST(names_the_admin_socket)
 	static const struct {
 		const char *text, *path, *in_netns;
 	} tests[] = {
-		{"", "", ""},
+		{"", "/run/sluice/local.sock", "/run/sluice/local@"},
 		{"interface eth0 { } interface eth1 { }", "/run/sluice/eth0.sock",
 		 "/run/sluice/eth0@"},
 		{"interface eth0 { } admin { socket = none }", "", ""},
@@ -735,10 +735,13 @@ TEST(loads_complete_files_only)
 	static const struct {
 		const char *text, *err;
 	} files[] = {
-		{"user = root listener a { port = 1 } route / { respond { status = 200 } }",
-		 ":1: found no interface; allowed:"},
+		{"user = root listener a { port = 1 local = no } route / { respond { status = 200 } }",
+		 ":1: found local = no in listener \"a\" without an interface that XDP serves; allowed:"},
+		{"user = root interface lo { mode = socket } listener a { port = 1 protocols = "
+		 "datagram } route / { respond { status = 200 } }",
+		 ":1: found datagram in listener \"a\" without an interface that XDP serves; allowed:"},
 		{"user = root listener a { port = 1 }",
-		 ":1: found no interface; allowed: at least one\n"},
+		 ":1: found no route; allowed: at least one"},
 		{"user = root interface lo { } route / { respond { status = 200 } }",
 		 ":1: found no listener; allowed:"},
 		{"user = root interface lo { } listener a { port = 1 }",
