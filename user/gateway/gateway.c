@@ -302,6 +302,7 @@ static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 
 	g->opening = l;
 	g->opening_cnt = cnt;
+	sl_listeners_exclude_links(g);
 	if (l && sl_ports_reserve(&g->ports, g->cfg, (struct sl_ports_want){l, cnt}, err))
 		return -EADDRINUSE;
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)

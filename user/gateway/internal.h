@@ -99,6 +99,8 @@ struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t 
 int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint32_t cnt);
 /* Leaves packets to removed addresses to the kernel. */
 void sl_listeners_trim(struct sl_gateway *g);
+/* Leaves packets of interfaces with XDP, and of their VLANs, to XDP. */
+void sl_listeners_exclude_links(struct sl_gateway *g);
 /* Follows changed addresses and MACs of the host. */
 void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns);
 /* Passes changed listening sockets to the workers. */

@@ -182,6 +182,8 @@ static void tell_worker(const struct sl_gateway *g, struct sl_worker *w)
 	struct sl_worker_msg m = {.verb = SL_WORKER_LISTEN};
 
 	m.listeners = calloc(g->ports.cnt + 1, sizeof(*m.listeners));
+	memcpy(m.excluded, g->ports.excluded, sizeof(m.excluded));
+	m.excluded_cnt = g->ports.excluded_cnt;
 	for (uint32_t i = 0; m.listeners && i < g->ports.cnt; i++) {
 		const struct sl_port_socket *s = &g->ports.list[i];
 		int fd = s->listening ? fcntl(s->fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -253,12 +255,22 @@ static void follow_mtu(struct sl_gateway *g, struct sl_xdp *x, uint32_t mtu)
 	x->mtu = mtu;
 }
 
+void sl_listeners_exclude_links(struct sl_gateway *g)
+{
+	int ifindex[SL_CFG_MAX_INTERFACES];
+
+	for (uint32_t i = 0; i < g->xdp_cnt; i++)
+		ifindex[i] = g->xdp[i].ifindex;
+	sl_ports_exclude(&g->ports, ifindex, g->xdp_cnt);
+}
+
 void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
 {
 	int rc = 0;
 
 	if (!sl_host_addrs_poll(&g->host, now_ns))
 		return;
+	sl_listeners_exclude_links(g);
 	for (uint32_t i = 0; i < g->xdp_cnt && !rc; i++) {
 		const struct sl_host_link *link = sl_host_addrs_link(&g->host, g->xdp[i].ifname);
 

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "config/config.h"
 #include "net/net.h"
+#include "sock/sock.h"
 
 enum { SL_PORTS_MAX = 3 * SL_MAX_LISTENERS }; /* in force, removed, and of a reload */
 
@@ -33,7 +34,9 @@ struct sl_ports {
 	uint32_t pending_cnt;
 	uint32_t next_id;
 	uint64_t retry_ns;
-	bool changed; /* the set of listening sockets; cleared by the caller */
+	int excluded[SL_SOCK_EXCLUDED_MAX]; /* interfaces that XDP serves, and VLANs on them */
+	unsigned excluded_cnt;
+	bool changed; /* listening sockets or excluded interfaces; cleared by the caller */
 };
 
 /* Addresses that packets are taken for. */
@@ -55,6 +58,11 @@ void sl_ports_follow(struct sl_ports *p, const struct sl_config *cfg, struct sl_
 		     struct sl_ports_want stale);
 /* Binds pending ones, at most once a second. */
 void sl_ports_retry(struct sl_ports *p, uint64_t now_ns);
+/*
+ * Excludes the interfaces of `ifindex`, and VLAN interfaces on them: there XDP decides on prefixes
+ * and VLANs. Must be called again when links change.
+ */
+void sl_ports_exclude(struct sl_ports *p, const int *ifindex, unsigned cnt);
 void sl_ports_close(struct sl_ports *p);
 
 #endif

@@ -169,6 +169,7 @@ static const struct seccomp_rule control[] = {
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFMTU),
 	IF(ioctl, 1, ALL_BITS, SIOCETHTOOL),               /* number of queues */
+	IF(ioctl, 1, ALL_BITS, SIOCGIFVLAN),               /* interface below a VLAN */
 	IF(ioctl, 1, ALL_BITS, TCGETS),                    /* isatty() */
 	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers */
 	ANY(listen),                                       /* served ports of a reload */

@@ -10,8 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sock/internal.h"
+#include "sock/reserve.h"
 
-enum { ACCEPTS = 16 /* of a listener in one poll */ };
+enum { ACCEPTS = 16 /* per listener and poll */ };
 
 static void watch_source(struct sl_sock_set *s, struct sl_sock_source *src)
 {
@@ -129,6 +130,35 @@ void sl_sock_renumber(struct sl_sock_set *s, int32_t (*find)(const void *arg, ui
 	}
 }
 
+void sl_sock_exclude(struct sl_sock_set *s, const int *ifindex, uint32_t cnt)
+{
+	s->excluded_cnt = cnt < SL_SOCK_EXCLUDED_MAX ? cnt : SL_SOCK_EXCLUDED_MAX;
+	for (uint32_t i = 0; i < s->excluded_cnt; i++)
+		s->excluded[i] = ifindex[i];
+}
+
+/*
+ * Returns true if the connection came by an excluded interface, or its interface is unknown. IPv6
+ * counts loopback traffic as of the interface that has the address. Only the host itself can
+ * complete a handshake from that address.
+ */
+static bool is_excluded(const struct sl_sock_set *s, int fd, const struct sl_conn_info *info)
+{
+	int ifindex;
+
+	if (!s->excluded_cnt ||
+	    memcmp(info->local.addr, info->peer.addr, sizeof(info->peer.addr)) == 0)
+		return false;
+	ifindex = sl_sock_ingress(fd, info->peer.family);
+	if (!ifindex)
+		return true;
+	for (uint32_t i = 0; i < s->excluded_cnt; i++) {
+		if (s->excluded[i] == ifindex)
+			return true;
+	}
+	return false;
+}
+
 static void refuse_fd(struct sl_sock_set *s, int fd)
 {
 	const struct linger at_once = {.l_onoff = 1};
@@ -163,7 +193,8 @@ static void accept_fd(struct sl_sock_set *s, struct sl_sock_source *src, int fd,
 	struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
 	struct sl_sock_conn *c = NULL;
 
-	if (read_addresses(fd, from, &info.local, &info.peer))
+	if (read_addresses(fd, from, &info.local, &info.peer) &&
+	    (from->ss_family == AF_UNIX || !is_excluded(s, fd, &info)))
 		c = sl_sock_conn_open(s, fd, index, &info.local, &info.peer);
 	if (!c) {
 		refuse_fd(s, fd);
@@ -202,7 +233,7 @@ static unsigned accept_from(struct sl_sock_set *s, struct sl_sock_source *src)
 		else if (errno == EINVAL) /* not listening any more */
 			unwatch_source(s, src);
 		else if (errno != EAGAIN && errno != EINTR)
-			s->stats.accept_failures++; /* of that connection: accept(2) */
+			s->stats.accept_failures++; /* the connection's own, see accept(2) */
 		break;
 	}
 	return n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes from the kernel to the layer above. What that layer leaves waits in `rx`, and the kernel is
- * not read until `resume`: its window closes.
+ * Bytes from the kernel to the layer above. Bytes that it leaves wait in `rx`. The kernel is
+ * not read then until `resume`: its window closes.
  */
 #include <errno.h>
 #include <sys/socket.h>

@@ -27,7 +27,7 @@ enum sl_sock_flags {
 	SL_SOCKF_READABLE = 1,     /* the kernel may have bytes or an end */
 	SL_SOCKF_HUP = 2,          /* an end follows the bytes */
 	SL_SOCKF_EOF = 4,          /* was read */
-	SL_SOCKF_EOF_TOLD = 8,     /* to the layer above */
+	SL_SOCKF_EOF_TOLD = 8,     /* the layer above knows it */
 	SL_SOCKF_PAUSED = 16,      /* the layer above has left bytes */
 	SL_SOCKF_IN_INPUT = 32,    /* `input` is running */
 	SL_SOCKF_RESUME = 64,      /* `resume` was called within it */
@@ -67,7 +67,7 @@ struct sl_sock_conn {
 	uint32_t tx_bytes;
 	uint32_t sent; /* modulo 2^32 */
 	uint32_t discarded;
-	uint64_t progress_ns; /* of sending, or `close` was sent */
+	uint64_t progress_ns; /* last bytes or end sent */
 	struct sl_addr local, peer;
 	uint16_t source; /* index */
 };
@@ -80,7 +80,7 @@ struct sl_sock_set {
 	int epoll_fd;
 	uint64_t now_ns;
 	uint64_t poll_ns;   /* no epoll_wait() before */
-	uint64_t retry_ns;  /* of `starved` */
+	uint64_t retry_ns;  /* retry of `starved` */
 	uint64_t accept_ns; /* 0: accepting */
 	struct sl_mempool conns;
 	struct sl_list ready;     /* readable, or `writable` is due */
@@ -90,6 +90,8 @@ struct sl_sock_set {
 	struct sl_list gone;
 	struct sl_sock_source sources[SL_SOCK_LISTENERS_MAX];
 	uint32_t source_cnt;
+	int excluded[SL_SOCK_EXCLUDED_MAX];
+	uint32_t excluded_cnt;
 	struct sl_sock_stats stats;
 };
 

@@ -8,7 +8,7 @@
 #include "sock/internal.h"
 
 enum {
-	SEND_FRAMES = 64,    /* of one sendmsg() */
+	SEND_FRAMES = 64,    /* per sendmsg() */
 	FRAMES_TO_GO_ON = 4, /* allowed while the pool is low */
 };
 

@@ -54,13 +54,14 @@ static int bind_to(int fd, const struct sl_addr *at)
 	return bind(fd, (struct sockaddr *)&ss, len) ? -errno : 0;
 }
 
-/* The kernel drops each datagram before it is queued. */
-static int discard_input(int fd)
+/* The kernel drops each datagram before it is queued; if it refuses the filter, after a few. */
+static void discard_input(int fd)
 {
 	struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog prog = {.len = 1, .filter = &none};
 
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) ? -errno : 0;
+	set_option(fd, SOL_SOCKET, SO_RCVBUF, 1);
+	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
 }
 
 /*
@@ -91,9 +92,9 @@ int sl_sock_reserve(const struct sl_addr *at, uint8_t protocol)
 	}
 	if (tcp)
 		set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	rc = tcp ? 0 : discard_input(fd);
-	if (!rc)
-		rc = bind_to(fd, at);
+	else
+		discard_input(fd);
+	rc = bind_to(fd, at);
 	if (!rc && tcp)
 		rc = make_exclusive(fd);
 	if (!rc)
@@ -102,11 +103,13 @@ int sl_sock_reserve(const struct sl_addr *at, uint8_t protocol)
 	return rc;
 }
 
-/* Accepted sockets inherit the options. */
+/* Accepted sockets inherit the options. IP_PKTINFO: see sl_sock_ingress(). */
 int sl_sock_listen(int fd)
 {
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* see make_exclusive() */
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	set_option(fd, IPPROTO_IPV6, IPV6_2292PKTINFO, 1);
 	set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_LOWAT);
 	return listen(fd, BACKLOG) ? -errno : 0;
 }
@@ -117,4 +120,29 @@ int sl_sock_unlisten(int fd)
 		return -errno;
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	return 0;
+}
+
+int sl_sock_ingress(int fd, uint8_t family)
+{
+	union {
+		struct cmsghdr first;
+		uint8_t room[256];
+	} all;
+	socklen_t len = sizeof(all);
+	struct in_pktinfo v4;
+	struct in6_pktinfo v6;
+	bool known;
+
+	if (family == 4) {
+		known = getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, &all, &len) == 0 &&
+			len >= CMSG_LEN(sizeof(v4)) && all.first.cmsg_level == IPPROTO_IP &&
+			all.first.cmsg_type == IP_PKTINFO;
+		memcpy(&v4, CMSG_DATA(&all.first), sizeof(v4));
+		return known ? v4.ipi_ifindex : 0;
+	}
+	known = getsockopt(fd, IPPROTO_IPV6, IPV6_2292PKTOPTIONS, &all, &len) == 0 &&
+		len >= CMSG_LEN(sizeof(v6)) && all.first.cmsg_level == IPPROTO_IPV6 &&
+		all.first.cmsg_type == IPV6_2292PKTINFO;
+	memcpy(&v6, CMSG_DATA(&all.first), sizeof(v6));
+	return known ? (int)v6.ipi6_ifindex : 0;
 }

@@ -28,4 +28,7 @@ int sl_sock_listen(int fd);
 /* Resets connections that were not accepted, and refuses new ones. Returns 0 or -errno. */
 int sl_sock_unlisten(int fd);
 
+/* Returns the interface that an accepted TCP connection came by; 0: unknown. */
+int sl_sock_ingress(int fd, uint8_t family);
+
 #endif

@@ -40,7 +40,7 @@ struct sl_sock_config {
 	uint32_t snd_buf;     /* bytes that the kernel has not taken, of a connection */
 	uint32_t snd_ahead;   /* the same while the kernel takes none */
 	uint32_t discard_max; /* bytes read after `close` */
-	uint64_t linger_ns;   /* for the peer's end after `close` */
+	uint64_t linger_ns;   /* wait for the peer's end after `close` */
 };
 void sl_sock_config_default(struct sl_sock_config *cfg);
 
@@ -49,7 +49,7 @@ enum { SL_SOCK_BY_ADDRESS = UINT16_MAX };
 /* A listening socket. Plain data. */
 struct sl_sock_listener {
 	int fd;
-	uint32_t id;      /* of the socket, unique in the process */
+	uint32_t id;      /* unique per socket in the process */
 	int32_t listener; /* index in the configuration; TCP: SL_SOCK_BY_ADDRESS */
 	uint64_t name;    /* hash of a Unix socket's path; 0: TCP */
 };
@@ -65,6 +65,9 @@ void sl_sock_destroy(struct sl_sock_set *s);
  * closed. A descriptor that cannot be watched is closed and logged.
  */
 void sl_sock_set_listeners(struct sl_sock_set *s, const struct sl_sock_listener *l, uint32_t cnt);
+/* Refuses TCP connections that come by these interfaces, at most SL_SOCK_EXCLUDED_MAX. */
+enum { SL_SOCK_EXCLUDED_MAX = 64 };
+void sl_sock_exclude(struct sl_sock_set *s, const int *ifindex, uint32_t cnt);
 
 /*
  * Asks for the new index of each Unix socket, -1: removed. Called when the configuration changes.

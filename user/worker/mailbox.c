@@ -94,6 +94,7 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 		case SL_WORKER_MTU: set_mtu(w, m->ifindex, (uint16_t)m->number); break;
 		case SL_WORKER_ROUTES: sl_net_set_routes(&w->net, m->routes); break;
 		case SL_WORKER_LISTEN:
+			sl_sock_exclude(w->core.sock, m->excluded, m->excluded_cnt);
 			sl_sock_set_listeners(w->core.sock, m->listeners, m->listener_cnt);
 			free(m->listeners);
 			break;

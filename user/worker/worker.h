@@ -46,10 +46,11 @@ struct sl_worker_msg {
 	struct sl_worker_cfg *wcfg;
 	struct sl_port *port;
 	_Atomic bool *added;      /* set when the worker owns the port */
-	struct sl_routes *routes; /* with a reference; NULL: none */
+	struct sl_routes *routes; /* owns a reference; NULL: none */
 	/* Allocated with malloc; with the descriptors, the worker's once sent. */
 	struct sl_sock_listener *listeners;
-	uint32_t listener_cnt;
+	uint32_t listener_cnt, excluded_cnt;
+	int excluded[SL_SOCK_EXCLUDED_MAX]; /* interfaces */
 };
 
 struct sl_worker {

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <unistd.h>
@@ -134,6 +135,22 @@ TEST(a_reserved_udp_port_queues_nothing)
 	for (int i = 0; i < 100; i++)
 		ck_assert_int_eq(sendto(client, "x", 1, 0, (struct sockaddr *)&ss, len), 1);
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	close(client);
+	close(fd);
+}
+
+TEST_EACH(the_interface_of_a_connection_is_known, 2)
+{
+	int fd = reserve_any(_i ? "::1" : "127.0.0.1", IPPROTO_TCP), client, server;
+	struct sl_addr a = addr_of(fd);
+
+	ck_assert_int_eq(sl_sock_listen(fd), 0);
+	client = connect_to(&a);
+	server = accept(fd, NULL, NULL);
+	ck_assert_int_ge(server, 0);
+	ck_assert_int_eq(sl_sock_ingress(server, a.family), (int)if_nametoindex("lo"));
+	ck_assert_int_eq(sl_sock_ingress(fd, a.family ^ 2), 0); /* of the other family */
+	close(server);
 	close(client);
 	close(fd);
 }

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -149,10 +150,13 @@ static void end(void)
 
 static int connect_client(void)
 {
+	const struct sockaddr_in from = {.sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
 	struct sockaddr_storage ss;
 	socklen_t len = sl_addr_to_sockaddr(&at, &ss);
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
 	ck_assert_int_eq(connect(fd, (struct sockaddr *)&ss, len), 0);
 	return fd;
 }
@@ -556,5 +560,20 @@ TEST(a_removed_listener_keeps_its_connections)
 	ck_assert_int_eq(sl_sock_listener(up.conn), SL_SOCK_BY_ADDRESS);
 	close(fd);
 	close(late);
+	end();
+}
+
+TEST(a_connection_by_an_excluded_interface_is_reset)
+{
+	int other = (int)if_nametoindex("lo") + 1, lo[] = {other, other - 1}, fd;
+
+	start();
+	sl_sock_exclude(sock, &other, 1);
+	close(open_client());
+	sl_sock_exclude(sock, lo, 2);
+	fd = connect_client();
+	TURN_UNTIL(stats().refused == 1);
+	ck_assert(ends(fd, ECONNRESET));
+	close(fd);
 	end();
 }
