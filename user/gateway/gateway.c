@@ -210,8 +210,8 @@ static void prepare_queues(struct sl_gateway *g)
 		const struct sl_xsk_options o = port_options(ci, &g->workers[0]);
 		struct sl_nic_info nic;
 
-		if (!ci->queue_cnt && sl_probe_nic(ci->name, &nic) == 0)
-			sl_queues_prepare(g, i, &nic, &o);
+		if (!g->links[i].by_sockets && !ci->queue_cnt && sl_probe_nic(ci->name, &nic) == 0)
+			sl_queues_prepare(g, g->links[i].xdp, &nic, &o);
 	}
 }
 

@@ -204,12 +204,13 @@ const struct sl_codes *sl_gateway_pool_codes(const struct sl_gateway *g, uint32_
 int sl_gateway_set_stage(struct sl_gateway *g, const struct sl_stage_key *key,
 			 const struct sl_stage_times *v)
 {
-	return sl_xdp_set_stage(&g->xdp[0], key, v);
+	return g->xdp_cnt ? sl_xdp_set_stage(&g->xdp[0], key, v) : 0;
 }
 
 void sl_gateway_clear_stages(struct sl_gateway *g)
 {
-	sl_xdp_clear_stages(&g->xdp[0]);
+	if (g->xdp_cnt)
+		sl_xdp_clear_stages(&g->xdp[0]);
 }
 
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot)
