@@ -115,7 +115,7 @@ BEGIN {
 	allow["core"] = "base wire http config net tcp udp front sock batch rpc"
 	allow["worker"] = "base sandbox xio net front sock rpc core"
 	allow["gateway"] = "base sandbox config xio net tcp udp front sock rpc core worker"
-	allow["control"] = "base sandbox config wire front core gateway"
+	allow["control"] = "base sandbox config wire front sock core gateway"
 	allow["agent"] = "base sandbox config front origin"
 	allow["tools"] = "base wire xio net tcp control/fields.h front/tls/record.h"
 	allow["cli"] = "all"

@@ -52,6 +52,11 @@ static void print_start(struct sl_gateway *g, const struct sl_config *c, const c
 		const struct sl_cfg_listener *l = &c->listeners[i];
 		char addr[SL_ADDR_TEXT];
 
+		if (l->socket) {
+			say("listener %s: unix:%s%s http", l->name, l->socket,
+			    l->tls ? " tls" : "");
+			continue;
+		}
 		say("listener %s: %s port %u%s%s%s", l->name, sl_addr_text(&l->at, addr),
 		    ntohs(l->at.port_be), l->tls ? " tls" : "", l->http ? " http" : "",
 		    l->datagram ? " datagram" : "");
@@ -196,7 +201,13 @@ static size_t list_places(const struct sl_config *c, const char *file,
 		places[cnt++] = (struct sl_sandbox_place){folders[i], SL_SANDBOX_READ};
 	if (log_is_file(c) && n < FOLDERS_MAX) {
 		sl_sandbox_folder(c->access_log.file, folders[n], PATH_MAX);
-		places[cnt++] = (struct sl_sandbox_place){folders[n], SL_SANDBOX_WRITE};
+		places[cnt++] = (struct sl_sandbox_place){folders[n++], SL_SANDBOX_WRITE};
+	}
+	for (uint32_t i = 0; i < c->listener_cnt && n < FOLDERS_MAX; i++) {
+		if (!c->listeners[i].socket)
+			continue;
+		sl_sandbox_folder(c->listeners[i].socket, folders[n], PATH_MAX);
+		places[cnt++] = (struct sl_sandbox_place){folders[n++], SL_SANDBOX_SOCKETS};
 	}
 	return cnt;
 }

@@ -323,6 +323,19 @@ static void check_interfaces(struct conf_parse *p)
 /* Kernel sockets serve HTTP only, and only local listeners. */
 static void check_reachable(struct conf_parse *p, const struct sl_cfg_listener *l)
 {
+	if (conf_diags_has(&p->mistakes, l))
+		return;
+	if (l->at.port_be && l->socket)
+		conf_fail(p, l->line, l,
+			  "found port and socket in listener \"%.64s\"; allowed: one of them",
+			  l->name);
+	if (l->socket && (l->datagram || !l->http || l->at.family))
+		conf_fail(p, l->line, l,
+			  "found datagram or an address beside socket in listener \"%.64s\"; "
+			  "allowed: protocols = {http}, no address",
+			  l->name);
+	if (l->socket)
+		return;
 	if (sl_config_has_xdp(p->cfg))
 		return;
 	if (!l->local)
@@ -362,7 +375,8 @@ static void check_listeners(struct conf_parse *p)
 		for (uint32_t j = 0; j < i; j++) {
 			const struct sl_cfg_listener *a = &c->listeners[i], *b = &c->listeners[j];
 
-			if (sl_addr_equal(&a->at, &b->at) &&
+			if (sl_addr_equal(&a->at, &b->at) && !a->socket == !b->socket &&
+			    (!a->socket || strcmp(a->socket, b->socket) == 0) &&
 			    ((a->http && b->http) || (a->datagram && b->datagram)) &&
 			    !conf_diags_has(&p->mistakes, a) && !conf_diags_has(&p->mistakes, b))
 				conf_fail(p, c->listeners[i].line, &c->listeners[i],

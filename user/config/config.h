@@ -118,6 +118,9 @@ struct sl_cfg_listener {
 	struct sl_addr at;              /* zeros: any; family 0: any of both families ("*") */
 	bool http, datagram;            /* http: HTTP/1.1, HTTP/2 and gRPC */
 	bool local;                     /* also by kernel sockets */
+	const char *socket;             /* path of a Unix socket, instead of `at`; NULL: none */
+	const char *group;              /* may use the socket; NULL: the account's group */
+	uint32_t mode;                  /* of the socket */
 	uint8_t forwarded;              /* enum sl_forwarded */
 	uint8_t half_close;             /* enum sl_half_close */
 	struct sl_cfg_prefixes proxies; /* peers that must send a PROXY header */

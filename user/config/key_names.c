@@ -4,12 +4,8 @@
 #include "sluice/types.h"
 
 const struct conf_name conf_attach_modes[] = {
-	{"auto", SL_ATTACH_AUTO},
-	{"native", SL_ATTACH_NATIVE},
-	{"generic", SL_ATTACH_GENERIC},
-	{"adopt", SL_ATTACH_ADOPT},
-	{"socket", SL_ATTACH_SOCKET},
-	{0},
+	{"auto", SL_ATTACH_AUTO},   {"native", SL_ATTACH_NATIVE}, {"generic", SL_ATTACH_GENERIC},
+	{"adopt", SL_ATTACH_ADOPT}, {"socket", SL_ATTACH_SOCKET}, {0},
 };
 const struct conf_name conf_fair_keys[] = {
 	{"address", SL_FAIR_ADDRESS},

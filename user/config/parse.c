@@ -426,6 +426,12 @@ static int begin_block(cfg_t *sec, cfg_opt_t *opt, int argc, const char **argv)
 	return 0;
 }
 
+/* A listener with a Unix socket needs no port. */
+static bool has_socket(const struct conf_parse *p, enum conf_block b)
+{
+	return b == CONF_LISTENER && p->key_seen[conf_key_find(CONF_LISTENER, "socket")];
+}
+
 static int end_block(cfg_t *parent, cfg_opt_t *opt)
 {
 	struct conf_parse *p = now;
@@ -436,7 +442,7 @@ static int end_block(cfg_t *parent, cfg_opt_t *opt)
 	for (size_t i = 0; i < conf_key_cnt && p->obj[b] && !typo && !p->stopped; i++) {
 		const struct conf_key *k = &conf_keys[i];
 
-		if (k->block == b && k->required && !p->key_seen[i])
+		if (k->block == b && k->required && !p->key_seen[i] && !has_socket(p, b))
 			conf_fail(p, p->line[b], p->obj[b],
 				  "found %s \"%.64s\" without %s; allowed: %s %s { %s = ... }",
 				  conf_block_bare(b), p->title[b], k->name, conf_block_bare(b),

@@ -159,6 +159,18 @@ static void check_admin(struct system_check *k)
 			a->token_file);
 }
 
+static void check_socket_groups(struct system_check *k)
+{
+	for (uint32_t i = 0; i < k->c->listener_cnt; i++) {
+		const struct sl_cfg_listener *l = &k->c->listeners[i];
+
+		if (l->group && !getgrnam(l->group) && !out_of_reach("/etc/group"))
+			report_error(k, l->line,
+				     "found group = \"%s\"; allowed: a group of this host",
+				     l->group);
+	}
+}
+
 static void check_account(struct system_check *k)
 {
 	if (!k->c->user[0] || is_account(k->c->user))
@@ -193,6 +205,7 @@ void conf_check_system(const struct sl_config *c, struct conf_diags *m)
 	for (uint32_t i = 0; i < c->descriptor_set_cnt; i++)
 		check_file(&k, c->descriptor_sets_line, "descriptor_sets", c->descriptor_sets[i]);
 	check_account(&k);
+	check_socket_groups(&k);
 }
 
 int sl_config_check_system(const struct sl_config *c, struct sl_err *err)

@@ -449,6 +449,23 @@ static bool set_socket(struct conf_value *v)
 
 const struct conf_type conf_socket = {set_socket, NULL};
 
+static bool set_unix_path(struct conf_value *v)
+{
+	return v->text[0] == '/' && strlen(v->text) <= SL_CFG_SOCKET_MAX && conf_store_text(v);
+}
+
+const struct conf_type conf_unix_path = {set_unix_path, NULL};
+
+static bool set_file_mode(struct conf_value *v)
+{
+	size_t len = strspn(v->text, "01234567");
+
+	return len && len <= 4 && !v->text[len] && strtoul(v->text, NULL, 8) <= 0777 &&
+	       store_uint(v, strtoul(v->text, NULL, 8));
+}
+
+const struct conf_type conf_file_mode = {set_file_mode, NULL};
+
 static bool set_owner(struct conf_value *v)
 {
 	const struct passwd *pw;

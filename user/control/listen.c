@@ -13,30 +13,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "sock/unix.h"
 #include "wire/addr.h"
 
 enum { BACKLOG = 256 };
-
-/*
- * Removes the socket of a dead gateway. Only ECONNREFUSED proves that no process listens there:
- * EPROTOTYPE, for example, comes from a living socket of another type.
- */
-static bool remove_stale(const struct sockaddr_un *sun)
-{
-	struct stat st;
-	bool refused;
-	int fd;
-
-	if (lstat(sun->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
-		return false;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return false;
-	refused = connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) != 0 &&
-		  errno == ECONNREFUSED;
-	close(fd);
-	return refused && unlink(sun->sun_path) == 0;
-}
 
 /* Returns -EADDRINUSE if a process listens there. */
 static int bind_at(const char *path, const struct sl_authz *g)
@@ -51,7 +31,7 @@ static int bind_at(const char *path, const struct sl_authz *g)
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
 	before = umask(0177); /* process-wide, but no thread runs yet */
 	rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
-	if (rc && errno == EADDRINUSE && remove_stale(&sun))
+	if (rc && errno == EADDRINUSE && sl_sock_remove_stale(&sun))
 		rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
 	rc = rc ? -errno : 0;
 	umask(before);
@@ -121,7 +101,7 @@ void sl_admin_sweep(void)
 			continue;
 		snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%.*s", sl_run_dir(), (int)len,
 			 e->d_name);
-		(void)remove_stale(&sun);
+		(void)sl_sock_remove_stale(&sun);
 	}
 	if (d)
 		closedir(d);

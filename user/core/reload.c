@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fnv.h"
 #include "core/reload.h"
 
 #include <stdlib.h>
@@ -312,8 +313,14 @@ static void switch_pool(struct sl_worker_cfg *t, uint32_t p)
 
 static int32_t find_unix_listener(const void *arg, uint64_t name)
 {
-	(void)arg;
-	(void)name;
+	const struct sl_config *cfg = arg;
+
+	for (uint32_t i = 0; i < cfg->listener_cnt; i++) {
+		const char *path = cfg->listeners[i].socket;
+
+		if (path && sl_fnv64(SL_FNV64, path, strlen(path)) == name)
+			return (int32_t)i;
+	}
 	return -1;
 }
 

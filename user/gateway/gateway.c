@@ -303,6 +303,8 @@ static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 	g->opening = l;
 	g->opening_cnt = cnt;
 	sl_listeners_exclude_links(g);
+	if (sl_unix_sockets_open(&g->unix_sockets, g->cfg, err))
+		return -EADDRINUSE;
 	if (l && sl_ports_reserve(&g->ports, g->cfg, (struct sl_ports_want){l, cnt}, err))
 		return -EADDRINUSE;
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
@@ -376,6 +378,7 @@ void sl_gateway_close(struct sl_gateway *g)
 	sl_cfg_gens_free(g);
 	sl_host_addrs_close(&g->host);
 	sl_ports_close(&g->ports);
+	sl_unix_sockets_follow(&g->unix_sockets, NULL, NULL);
 	sl_host_routes_close(&g->routes);
 	free(g->listening);
 	free(g->opening);

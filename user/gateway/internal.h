@@ -30,6 +30,34 @@ struct sl_cfg_gen {
 
 enum sl_reload_state { SL_RELOAD_NONE, SL_RELOAD_PREPARE, SL_RELOAD_SWITCH };
 
+/* Listening Unix sockets (unix_sockets.c). */
+enum { SL_UNIX_SOCKETS_MAX = 2 * SL_MAX_LISTENERS, SL_UNIX_ID = 1 << 30 };
+struct sl_unix_socket {
+	char path[108];
+	int fd;
+	uint32_t id;
+	int32_t listener; /* index in the configuration; -1: of the next one */
+	bool serves;
+};
+
+struct sl_unix_sockets {
+	struct sl_unix_socket list[SL_UNIX_SOCKETS_MAX];
+	uint32_t cnt, next_id;
+	bool changed; /* cleared by the caller */
+};
+
+/* Opens those of `cfg` that are not open. Returns 0, or -errno and one line in err. */
+int sl_unix_sockets_open(struct sl_unix_sockets *u, const struct sl_config *cfg,
+			 struct sl_err *err);
+/*
+ * Serves those of `cfg`, keeps those of `next`, closes all others. Both may be NULL. Returns
+ * `changed`.
+ */
+bool sl_unix_sockets_follow(struct sl_unix_sockets *u, const struct sl_config *cfg,
+			    const struct sl_config *next);
+/* Returns sl_sock_listener.name. */
+uint64_t sl_unix_socket_name(const struct sl_unix_socket *s);
+
 /* An interface of the configuration. */
 struct sl_gateway_link {
 	char name[16];
@@ -56,6 +84,7 @@ struct sl_gateway {
 	struct sl_handover_hub *hub; /* NULL with one worker */
 	struct sl_conn_mgr *conn_mgr;
 	struct sl_ports ports; /* reserved in the kernel */
+	struct sl_unix_sockets unix_sockets;
 	struct sl_health_table health;
 	struct sl_host_addrs host; /* addresses behind "*", and MACs */
 	struct sl_host_routes routes;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/pool.h"
 #include "gateway/dial.h"
 
 /* Returns the map index of the only pool, whose overload refuses connections. */
@@ -43,7 +44,7 @@ struct sl_net_listener *sl_listeners_list(const struct sl_config *cfg, uint32_t 
 		for (unsigned k = 0; k < 4; k++) {
 			bool tcp = protocols[k & 1] == IPPROTO_TCP;
 
-			if ((cl->at.family && cl->at.family != families[k >> 1]) ||
+			if (cl->socket || (cl->at.family && cl->at.family != families[k >> 1]) ||
 			    !(tcp ? cl->http : cl->datagram))
 				continue;
 			if (*cnt == SL_MAX_LISTENERS) {
@@ -176,14 +177,30 @@ static int write_entries(struct sl_gateway *g)
 	return rc;
 }
 
+static void add_unix_socket(struct sl_worker_msg *m, const struct sl_unix_socket *s)
+{
+	int fd = s->serves ? fcntl(s->fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+	if (fd >= 0)
+		m->listeners[m->listener_cnt++] =
+			(struct sl_sock_listener){.fd = fd,
+						  .id = s->id,
+						  .listener = s->listener,
+						  .name = sl_unix_socket_name(s)};
+	else if (s->serves)
+		sl_log_err("cannot pass a listening socket: %s", strerror(errno));
+}
+
 /* Each worker gets its own descriptors. */
 static void tell_worker(const struct sl_gateway *g, struct sl_worker *w)
 {
 	struct sl_worker_msg m = {.verb = SL_WORKER_LISTEN};
 
-	m.listeners = calloc(g->ports.cnt + 1, sizeof(*m.listeners));
+	m.listeners = calloc(g->ports.cnt + g->unix_sockets.cnt + 1, sizeof(*m.listeners));
 	memcpy(m.excluded, g->ports.excluded, sizeof(m.excluded));
 	m.excluded_cnt = g->ports.excluded_cnt;
+	for (uint32_t i = 0; m.listeners && i < g->unix_sockets.cnt; i++)
+		add_unix_socket(&m, &g->unix_sockets.list[i]);
 	for (uint32_t i = 0; m.listeners && i < g->ports.cnt; i++) {
 		const struct sl_port_socket *s = &g->ports.list[i];
 		int fd = s->listening ? fcntl(s->fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -204,22 +221,27 @@ static void tell_worker(const struct sl_gateway *g, struct sl_worker *w)
 
 void sl_listeners_tell_workers(struct sl_gateway *g)
 {
-	if (!g->ports.changed)
+	if (!g->ports.changed && !g->unix_sockets.changed)
 		return;
-	g->ports.changed = false;
+	g->ports.changed = g->unix_sockets.changed = false;
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		tell_worker(g, &g->workers[i]);
 }
 
 void sl_listeners_follow_ports(struct sl_gateway *g)
 {
-	struct sl_ports_want now = {g->listening, g->listening_cnt};
+	struct sl_ports_want now = {g->listening, g->listening_cnt}, next = {0};
 	bool serves = !g->opening && !g->draining;
 
 	if (g->opening)
 		now = (struct sl_ports_want){g->opening, g->opening_cnt};
+	if (g->next)
+		next = (struct sl_ports_want){g->next->wcfgs[0]->listeners,
+					      g->next->wcfgs[0]->listener_cnt};
 	sl_ports_follow(&g->ports, serves ? g->cfg : NULL, now,
-			(struct sl_ports_want){g->stale, g->stale_cnt});
+			(struct sl_ports_want){g->stale, g->stale_cnt}, next);
+	sl_unix_sockets_follow(&g->unix_sockets, g->draining ? NULL : g->cfg,
+			       g->next ? g->next->cfg : NULL);
 	sl_listeners_tell_workers(g);
 }
 

@@ -201,7 +201,7 @@ static void set_listening(struct sl_ports *p, struct sl_port_socket *s)
 }
 
 void sl_ports_follow(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want now,
-		     struct sl_ports_want stale)
+		     struct sl_ports_want stale, struct sl_ports_want next)
 {
 	uint32_t kept = 0;
 
@@ -211,6 +211,7 @@ void sl_ports_follow(struct sl_ports *p, const struct sl_config *cfg, struct sl_
 	}
 	mark_wanted(p, stale);
 	yield_to_pending(p, now);
+	mark_wanted(p, next);
 	mark_wanted(p, now);
 	if (cfg)
 		mark_served(p, cfg, now);

@@ -51,11 +51,11 @@ struct sl_ports_want {
 int sl_ports_reserve(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want want,
 		     struct sl_err *err);
 /*
- * Closes the sockets of addresses that are in neither list, then retries pending ones. Sockets of
- * local HTTP listeners in `now` listen, if cfg is not NULL.
+ * Closes the sockets of addresses that are in no list, then retries pending ones. Sockets of local
+ * HTTP listeners in `now` listen, if cfg is not NULL. next: of a reload that is being prepared.
  */
 void sl_ports_follow(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want now,
-		     struct sl_ports_want stale);
+		     struct sl_ports_want stale, struct sl_ports_want next);
 /* Binds pending ones, at most once a second. */
 void sl_ports_retry(struct sl_ports *p, uint64_t now_ns);
 /*

@@ -277,6 +277,10 @@ static int reserve_ports(struct sl_gateway *g, const struct sl_config *next, str
 		return sl_fail(err, -errno, "%s: %s", next->file, strerror(errno));
 	rc = sl_ports_reserve(&g->ports, next, (struct sl_ports_want){list, cnt}, err);
 	free(list);
+	if (!rc)
+		rc = sl_unix_sockets_open(&g->unix_sockets, next, err);
+	if (rc)
+		sl_listeners_follow_ports(g);
 	return rc;
 }
 

@@ -164,7 +164,7 @@ static const struct seccomp_rule control[] = {
 	IF(bpf, 0, ALL_BITS, BPF_MAP_GET_NEXT_KEY),
 	IF(bpf, 0, ALL_BITS, BPF_OBJ_GET_INFO_BY_FD),
 	IF(bpf, 0, ALL_BITS, BPF_LINK_UPDATE), /* queues that are added */
-	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME), /* checks the interface */
+	IF(ioctl, 1, ALL_BITS, SIOCGIFNAME),   /* checks the interface */
 	IF(ioctl, 1, ALL_BITS, SIOCGIFFLAGS),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFINDEX),
 	IF(ioctl, 1, ALL_BITS, SIOCGIFMTU),
@@ -172,7 +172,12 @@ static const struct seccomp_rule control[] = {
 	IF(ioctl, 1, ALL_BITS, SIOCGIFVLAN),               /* interface below a VLAN */
 	IF(ioctl, 1, ALL_BITS, TCGETS),                    /* isatty() */
 	IF(seccomp, 0, ALL_BITS, SECCOMP_SET_MODE_FILTER), /* for dialers */
-	ANY(listen),                                       /* served ports of a reload */
+	ANY(listen), /* listeners of a reload, and Unix sockets */
+	ANY(fchmod),
+	ANY(fchmodat),
+	ANY(chmod), /* arm64 has neither this nor chown */
+	ANY(fchownat),
+	ANY(chown),
 	ANY(sendfile),
 	ANY(select),
 	ANY(pselect6),

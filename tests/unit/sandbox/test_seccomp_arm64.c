@@ -7,11 +7,12 @@
 #include "suite.h"
 
 static const char *const newer[][2] = {
-	{"access", "faccessat"},       {"chmod", "fchmodat"},   {"dup2", "dup3"},
-	{"epoll_wait", "epoll_pwait"}, {"poll", "ppoll"},       {"readlink", "readlinkat"},
-	{"rmdir", "unlinkat"},         {"select", "pselect6"},  {"unlink", "unlinkat"},
-	{"mkdir", "mkdirat"},          {"rename", "renameat"},  {"open", "openat"},
-	{"stat", "newfstatat"},        {"lstat", "newfstatat"}, {"pipe", "pipe2"},
+	{"access", "faccessat"},    {"chmod", "fchmodat"},         {"chown", "fchownat"},
+	{"dup2", "dup3"},           {"epoll_wait", "epoll_pwait"}, {"poll", "ppoll"},
+	{"readlink", "readlinkat"}, {"rmdir", "unlinkat"},         {"select", "pselect6"},
+	{"unlink", "unlinkat"},     {"mkdir", "mkdirat"},          {"rename", "renameat"},
+	{"open", "openat"},         {"stat", "newfstatat"},        {"lstat", "newfstatat"},
+	{"pipe", "pipe2"},
 };
 
 static bool is_in(const struct seccomp_rule *rules, size_t cnt, const char *name)

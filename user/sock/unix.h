@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening Unix sockets. */
+#ifndef SL_SOCK_UNIX_H
+#define SL_SOCK_UNIX_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+/*
+ * Removes a socket at which no process listens. Only ECONNREFUSED proves that: EPROTOTYPE, for
+ * example, comes from a living socket of another type. Returns false without a change.
+ */
+bool sl_sock_remove_stale(const struct sockaddr_un *at);
+
+/*
+ * Binds and listens. Replaces a stale socket. uid and gid -1: unchanged. No other account can
+ * connect before owner and mode are set. Returns a descriptor, or -errno.
+ */
+int sl_sock_listen_unix(const char *path, uid_t uid, gid_t gid, mode_t mode);
+
+#endif
