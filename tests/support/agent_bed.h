@@ -360,6 +360,17 @@ static inline void *bed_run(void *unused)
 	return NULL;
 }
 
+/* Before it serves, an agent sees that its server can be reached. */
+static inline void bed_first_connection(void)
+{
+	int fd;
+
+	bed_until(!bed.unready);
+	fd = accept4(bed.listen_fd, NULL, NULL, SOCK_NONBLOCK);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
 /* Starts an agent for a server of scheme "http" or "h2c"; `opt`: other options. */
 static inline void bed_start_as(const char *scheme, struct sl_agent_options opt)
 {
@@ -385,6 +396,7 @@ static inline void bed_start_as(const char *scheme, struct sl_agent_options opt)
 	ck_assert_msg(sl_agent_add(bed.agent, &opt, &err) == 0, "%s", text);
 	ck_assert_int_eq(pthread_create(&bed.thread, NULL, bed_run, NULL), 0);
 	sem_wait(&bed.idle);
+	bed_first_connection();
 }
 
 static inline void bed_start(const char *scheme)

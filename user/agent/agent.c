@@ -75,6 +75,9 @@ static void on_timer(void *arg, struct sl_timer *t)
 	case AGENT_TIMER_REST:
 		agent_calls_rested(sl_container_of(at, struct agent_server, rest));
 		break;
+	case AGENT_TIMER_PROBE:
+		agent_probe_timer(sl_container_of(at, struct agent_probe, timer));
+		break;
 	default: agent_server_timer(sl_container_of(at, struct agent_server, retry)); break;
 	}
 }

@@ -13,6 +13,16 @@
 
 struct agent;
 
+/* Health checks; texts are copied. */
+struct sl_agent_health {
+	uint64_t interval_ns; /* 0: none */
+	uint64_t timeout_ns;
+	uint32_t expect;     /* HTTP status */
+	uint32_t failures;   /* in a row */
+	const char *path;    /* http; NULL: "/" */
+	const char *service; /* h2c: asked of grpc.health.v1; NULL: the server as a whole */
+};
+
 struct sl_agent_options {
 	const char *listen;   /* as in sl_backend_open() */
 	const char *to;       /* URL, see config/server.h */
@@ -21,6 +31,7 @@ struct sl_agent_options {
 	const char *key_file; /* NULL: shm only */
 	uint32_t concurrency; /* requests at a time; 0: learnt */
 	uint32_t number;      /* this agent, in the shared status */
+	struct sl_agent_health health;
 };
 
 /* Returns NULL and one line in err on failure. */

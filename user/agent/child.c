@@ -59,6 +59,7 @@ static void serve_lines(struct child_lists *l)
 					     .name = s->name,
 					     .host = s->host,
 					     .concurrency = s->concurrency,
+					     .health = s->health,
 					     .number = l->number};
 
 		if (s->served)

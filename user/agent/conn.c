@@ -234,6 +234,7 @@ static void on_event(struct agent_watch *w, uint32_t events)
 	struct agent_conn *c = sl_container_of(w, struct agent_conn, watch);
 	struct agent_server *s = agent_conn_server(c);
 	socklen_t len = sizeof(int);
+	bool only_tried;
 	int error = 0;
 
 	if (c->origin.state == ORIGIN_DEAD)
@@ -248,6 +249,8 @@ static void on_event(struct agent_watch *w, uint32_t events)
 		}
 		c->origin.state = ORIGIN_UP;
 		s->connecting--;
+		/* An idle connection would occupy a server that serves one at a time. */
+		only_tried = s->down_ns && !s->waiting.cnt && sl_list_empty(&s->resting);
 		agent_timer_cancel(s->a, &c->timer);
 		c->wants_input = true;
 		if (!s->proto->up(&c->origin)) {
@@ -255,6 +258,10 @@ static void on_event(struct agent_watch *w, uint32_t events)
 			return;
 		}
 		agent_server_up(s);
+		if (only_tried) {
+			agent_conn_close(c, "the server is up");
+			return;
+		}
 		agent_conn_room(c);
 	}
 	if ((events & EPOLLOUT) && c->wants_output)

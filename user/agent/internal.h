@@ -44,12 +44,15 @@ enum agent_timer_kind {
 	AGENT_TIMER_SERVER,
 	AGENT_TIMER_REST,
 	AGENT_TIMER_LOOKUP,
+	AGENT_TIMER_PROBE,
 };
 
 struct agent_timer {
 	struct sl_timer t;
 	uint8_t kind; /* enum agent_timer_kind */
 };
+
+#include "agent/probe.h"
 
 struct agent {
 	int epoll_fd;
@@ -92,7 +95,10 @@ struct agent_server {
 	uint64_t down_ns; /* refuses connections since; 0: accepts */
 	uint64_t said_ns; /* last log line about that */
 	uint32_t retry_ms;
-	char why[96];          /* it is down */
+	char why[96];        /* it is down, or not healthy */
+	bool unhealthy;      /* by its health checks */
+	bool said_unhealthy; /* logged; once until it is healthy again */
+	struct agent_probe health;
 	bool named, lost_name; /* has a host name; the last look-up failed */
 	bool found;            /* had an address before */
 	bool probe;            /* try a connection for resting calls */
@@ -189,6 +195,9 @@ void agent_server_pump(struct agent_server *s);
 /* Called when a connection attempt succeeded or failed. */
 void agent_server_up(struct agent_server *s);
 void agent_server_down(struct agent_server *s, const char *why);
+/* Results of health checks. */
+void agent_server_healthy(struct agent_server *s);
+void agent_server_unhealthy(struct agent_server *s, const char *why);
 /* Schedules a connection attempt for waiting calls. */
 void agent_server_retry(struct agent_server *s);
 /* This host has no descriptor or port left: calls wait for existing connections. */

@@ -2,11 +2,19 @@
 #include "agent/list.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/config.h"
+
+static size_t write_health(char *to, size_t cap, const struct sl_cfg_health *h)
+{
+	return (size_t)snprintf(to, cap, "%" PRIu64 "\t%" PRIu64 "\t%u\t%u\t%s\t%s\t",
+				h->on ? h->interval_ns : 0, h->timeout_ns, h->expect, h->failures,
+				h->path ? h->path : "", h->service ? h->service : "");
+}
 
 size_t agent_list_write(char *to, size_t cap, const struct sl_config *cfg)
 {
@@ -22,14 +30,38 @@ size_t agent_list_write(char *to, size_t cap, const struct sl_config *cfg)
 			if (!b->name || !sl_server_is(b))
 				continue;
 			sl_server_endpoint(endpoint, SL_SERVER_ANY_AGENT, pool->name, b);
-			len += (size_t)snprintf(to + len, cap - len, "%s\t%s\t%s/%s\t%u\t%s\n",
+			len += (size_t)snprintf(to + len, cap - len, "%s\t%s\t%s/%s\t%u\t",
 						endpoint, b->endpoint, pool->name, b->name,
-						b->concurrency, b->host ? b->host : "");
+						b->concurrency);
+			if (len < cap)
+				len += write_health(to + len, cap - len, &pool->health);
+			if (len < cap)
+				len += (size_t)snprintf(to + len, cap - len, "%s\n",
+							b->host ? b->host : "");
 			if (len >= cap)
 				return 0;
 		}
 	}
 	return len;
+}
+
+static uint64_t take_number(char **line)
+{
+	const char *text = strsep(line, "\t");
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* Returns false if fields are missing. */
+static bool take_health(char **line, struct sl_agent_health *out)
+{
+	out->interval_ns = take_number(line);
+	out->timeout_ns = take_number(line);
+	out->expect = (uint32_t)take_number(line);
+	out->failures = (uint32_t)take_number(line);
+	out->path = strsep(line, "\t");
+	out->service = strsep(line, "\t");
+	return *line != NULL;
 }
 
 uint32_t agent_list_parse(char *text, uint32_t number, struct agent_list_line *out, uint32_t max)
@@ -44,7 +76,7 @@ uint32_t agent_list_parse(char *text, uint32_t number, struct agent_list_line *o
 		s->to = strsep(&line, "\t");
 		s->name = strsep(&line, "\t");
 		most = strsep(&line, "\t");
-		if (!mark || !s->to || !s->name || !most || !line)
+		if (!mark || !s->to || !s->name || !most || !take_health(&line, &s->health))
 			continue;
 		s->concurrency = (uint32_t)strtoul(most, NULL, 10);
 		s->host = *line ? line : NULL;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of servers from the gateway to its agents, trusted. A line per server: endpoint TAB url TAB
- * name TAB concurrency TAB host (may be empty). "*" in the endpoint stands for the agent's number.
+ * Lists of servers from the gateway to its agents, trusted. A line per server, with TAB between:
+ * endpoint, url, name, concurrency; of health checks: interval (ns; 0: none), timeout, expect,
+ * failures, path, service; host. The last three may be empty. "*" in the endpoint stands for the
+ * agent's number.
  */
 #ifndef SL_AGENT_LIST_H
 #define SL_AGENT_LIST_H
@@ -10,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/agent.h"
 #include "config/server.h"
 
 struct sl_config;
@@ -20,6 +23,7 @@ struct agent_list_line {
 	char listen[SL_SERVER_ENDPOINT_LEN];
 	char *to, *name, *host;
 	uint32_t concurrency;
+	struct sl_agent_health health;
 	bool served; /* free for the agent's use */
 };
 

@@ -26,8 +26,11 @@ static void refuse_waiting(struct agent_server *s)
 		agent_call_refuse(next);
 }
 
-static void tell_ready(struct agent_server *s, bool ready)
+/* Ready is a server that was reached and passes its health checks. */
+static void tell_ready(struct agent_server *s)
 {
+	bool ready = !s->down_ns && !s->unhealthy;
+
 	if (s->told_unready == !ready)
 		return;
 	s->told_unready = !ready;
@@ -49,9 +52,42 @@ void agent_server_up(struct agent_server *s)
 	if (s->said_ns)
 		sl_log_info("agent: %s: the server is back", s->name);
 	s->down_ns = s->said_ns = 0;
+	snprintf(s->why, sizeof(s->why), "%s", s->unhealthy ? "health checks fail" : "");
+	tell_why(s);
+	tell_ready(s);
+}
+
+void agent_server_healthy(struct agent_server *s)
+{
+	bool was = s->unhealthy;
+
+	s->unhealthy = false;
+	if (s->down_ns)
+		agent_server_up(s);
+	if (!was)
+		return;
+	if (s->said_unhealthy)
+		sl_log_info("agent: %s: the health check succeeds", s->name);
+	s->said_unhealthy = false;
 	s->why[0] = 0;
 	tell_why(s);
-	tell_ready(s, true);
+	tell_ready(s);
+}
+
+void agent_server_unhealthy(struct agent_server *s, const char *why)
+{
+	char text[sizeof(s->why)];
+
+	snprintf(text, sizeof(text), "health check: %s", why);
+	if (s->down_ns) /* says more */
+		return;
+	if (!s->said_unhealthy)
+		sl_log_warn("agent: %s: %s; it gets no requests", s->name, text);
+	s->unhealthy = s->said_unhealthy = true;
+	snprintf(s->why, sizeof(s->why), "%s", text);
+	tell_why(s);
+	tell_ready(s); /* before calls are refused */
+	refuse_waiting(s);
 }
 
 void agent_server_retry(struct agent_server *s)
@@ -101,7 +137,7 @@ void agent_server_down(struct agent_server *s, const char *why)
 	}
 	if (is_new || a->now_ns >= s->said_ns + SAY_NS)
 		say_down(s);
-	tell_ready(s, false); /* before calls are refused */
+	tell_ready(s); /* before calls are refused */
 	refuse_waiting(s);
 }
 
@@ -122,21 +158,16 @@ void agent_server_timer(struct agent_server *s)
 {
 	if (!s->addr_len)
 		agent_address_look_up(s);
-	else if ((s->told_unready || !sl_list_empty(&s->resting)) && !s->connecting)
+	else if ((s->down_ns || !sl_list_empty(&s->resting)) && !s->connecting)
 		(void)agent_conn_open(s);
 }
 
 void agent_server_moved(struct agent_server *s)
 {
-	bool untried = s->down_ns && !s->found;
-
 	agent_timer_cancel(s->a, &s->retry);
 	s->retry_ms = RETRY_MIN_MS;
 	s->found = true;
-	if (untried)
-		agent_server_up(s); /* like a server with a numeric address */
-	else
-		agent_server_timer(s);
+	agent_server_timer(s);
 }
 
 static void on_batch(void *arg, struct sl_batch *batch)
@@ -262,17 +293,20 @@ static int open_backend(struct agent_server *s, const struct sl_agent_options *o
 	return s->backend ? 0 : -1;
 }
 
-/* A server gets no requests before its name is resolved. */
+/* A server gets no requests before its name is resolved, and a connection succeeds. */
 static void start_server(struct agent_server *s)
 {
 	agent_address_begin(s);
 	s->found = s->addr_len != 0;
-	if (s->found)
-		return;
 	s->down_ns = s->a->now_ns;
-	snprintf(s->why, sizeof(s->why), "%.64s is being resolved", s->url.host);
+	if (s->found)
+		snprintf(s->why, sizeof(s->why), "the first connection is being opened");
+	else
+		snprintf(s->why, sizeof(s->why), "%.64s is being resolved", s->url.host);
 	tell_why(s);
-	tell_ready(s, false);
+	tell_ready(s);
+	if (s->found)
+		agent_timer_set(s->a, &s->retry, s->a->now_ns);
 }
 
 struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_options *opt,
@@ -312,6 +346,12 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 			   opt->host);
 	else if (!open_backend(s, opt, err)) {
 		call_it(s, opt->host);
+		s->unhealthy = opt->health.interval_ns != 0;
+		if (!agent_probe_init(&s->health, s, &opt->health)) {
+			sl_err_set(err, "out of memory");
+			agent_server_free(s);
+			return NULL;
+		}
 		s->status = sl_agent_status_server_add(opt->number, s->name);
 		s->proto = s->url.proto == SL_SERVER_H2C ? &origin_h2 : &origin_h1;
 		start_server(s);
@@ -332,6 +372,7 @@ void agent_server_free(struct agent_server *s)
 	agent_timer_cancel(s->a, &s->retry);
 	agent_timer_cancel(s->a, &s->rest);
 	agent_timer_cancel(s->a, &s->lookup);
+	agent_probe_fini(&s->health);
 	agent_names_forget(s->a->names, &s->query);
 	sl_list_del(&s->link);
 	if (s->status)
@@ -348,6 +389,7 @@ void agent_server_tell(const struct agent_server *s)
 		sl_agent_status_server_set(
 			s->status, &(struct sl_server_info){
 					   .up = !s->down_ns,
+					   .healthy = !s->unhealthy,
 					   .in_flight = s->busy_cnt,
 					   .waiting = s->waiting.cnt,
 					   .concurrency = origin_concurrency_limit_now(&s->limit),

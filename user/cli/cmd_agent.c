@@ -11,14 +11,18 @@
 #include <sys/signalfd.h>
 
 #include "agent/agent.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/output.h"
+#include "base/units.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 #include "sandbox/sandbox.h"
 
-enum { SERVERS_MAX = 16, CONCURRENCY_MAX = 65535 };
+enum { SERVERS_MAX = 16, CONCURRENCY_MAX = 65535, HEALTH_MAX = 120 };
+#define HEALTH_NS     (2 * SL_NS_PER_SEC)
+#define HEALTH_MIN_NS (100 * SL_NS_PER_MS)
 
 /* clang-format off */
 static const struct option long_options[] = {
@@ -27,6 +31,8 @@ static const struct option long_options[] = {
 	{"host", required_argument, NULL, 'H'},
 	{"key-file", required_argument, NULL, 'k'},
 	{"concurrency", required_argument, NULL, 'n'},
+	{"health", required_argument, NULL, 'h'},
+	{"health-interval", required_argument, NULL, 'i'},
 	{"log-level", required_argument, NULL, 'L'},
 	{"user", required_argument, NULL, 'u'},
 	{NULL, 0, NULL, 0},
@@ -39,7 +45,26 @@ struct agent_command {
 	const char *key_file;
 	const char *user; /* NULL: the account at the start, without a sandbox */
 	uint32_t concurrency;
+	const char *health; /* path, or service of an h2c server */
+	uint64_t health_ns;
 };
+
+/* As the defaults of pool.health. */
+static struct sl_agent_health health_of(const struct agent_command *o, const char *url)
+{
+	bool h2c = strncmp(url, "h2c", 3) == 0;
+
+	if (!o->health)
+		return (struct sl_agent_health){0};
+	return (struct sl_agent_health){
+		.interval_ns = o->health_ns,
+		.timeout_ns = o->health_ns < SL_NS_PER_SEC ? o->health_ns : SL_NS_PER_SEC,
+		.expect = 200,
+		.failures = 2,
+		.path = h2c ? NULL : o->health,
+		.service = h2c ? o->health : NULL,
+	};
+}
 
 static bool take_host(struct agent_command *o, const char *host)
 {
@@ -49,6 +74,17 @@ static bool take_host(struct agent_command *o, const char *host)
 		return false;
 	last->host = host;
 	return true;
+}
+
+/* A path, or the name of a service: visible characters. */
+static bool take_health(struct agent_command *o, const char *text)
+{
+	for (const char *c = text; *c; c++) {
+		if (*c <= ' ' || *c > '~')
+			return false;
+	}
+	o->health = text;
+	return strlen(text) <= HEALTH_MAX;
 }
 
 static int parse_args(int argc, char **argv, struct agent_command *o)
@@ -69,6 +105,11 @@ static int parse_args(int argc, char **argv, struct agent_command *o)
 			ok = take_host(o, optarg);
 		else if (c == 'k')
 			o->key_file = optarg;
+		else if (c == 'h')
+			ok = take_health(o, optarg);
+		else if (c == 'i')
+			ok = sl_parse_duration(sl_span_cstr(optarg), &o->health_ns) == 0 &&
+			     o->health_ns >= HEALTH_MIN_NS;
 		else if (c == 'u')
 			o->user = optarg;
 		else if (c == 'n')
@@ -127,6 +168,12 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 
 		server.key_file = o->key_file;
 		server.concurrency = o->concurrency;
+		server.health = health_of(o, server.to);
+		if (server.health.path && server.health.path[0] != '/')
+			return cli_error("agent",
+					 "found --health %s; allowed: a path that begins with /, "
+					 "or for h2c the name of a service",
+					 server.health.path);
 		if (sl_agent_add(a, &server, &err))
 			return cli_error("agent", "%s", err.text);
 	}
@@ -165,7 +212,7 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 
 int cli_agent(int argc, char **argv)
 {
-	struct agent_command o = {0};
+	struct agent_command o = {.health_ns = HEALTH_NS};
 	struct agent *a;
 	struct sl_err err = SL_ERR(300);
 	int rc = parse_args(argc, argv, &o);

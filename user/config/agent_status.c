@@ -10,7 +10,7 @@
 #include "config/config.h"
 
 struct sl_agent_status_server {
-	_Atomic uint32_t used, up, in_flight, waiting, concurrency, connections;
+	_Atomic uint32_t used, up, healthy, in_flight, waiting, concurrency, connections;
 	char name[SL_AGENT_STATUS_NAME], why[SL_AGENT_STATUS_WHY];
 };
 
@@ -64,6 +64,7 @@ struct sl_agent_status_server *sl_agent_status_server_add(uint32_t agent, const 
 void sl_agent_status_server_set(struct sl_agent_status_server *s, const struct sl_server_info *info)
 {
 	atomic_store_explicit(&s->up, info->up, memory_order_relaxed);
+	atomic_store_explicit(&s->healthy, info->healthy, memory_order_relaxed);
 	atomic_store_explicit(&s->in_flight, info->in_flight, memory_order_relaxed);
 	atomic_store_explicit(&s->waiting, info->waiting, memory_order_relaxed);
 	atomic_store_explicit(&s->concurrency, info->concurrency, memory_order_relaxed);
@@ -117,6 +118,7 @@ bool sl_agent_status_server_get(uint32_t agent, uint32_t line, struct sl_server_
 		return false;
 	*out = (struct sl_server_info){
 		.up = atomic_load(&s->up),
+		.healthy = atomic_load(&s->healthy),
 		.in_flight = atomic_load(&s->in_flight),
 		.waiting = atomic_load(&s->waiting),
 		.concurrency = atomic_load(&s->concurrency),

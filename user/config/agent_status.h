@@ -23,7 +23,7 @@ struct sl_agent_info {
 struct sl_server_info {
 	char name[SL_AGENT_STATUS_NAME]; /* "pool/backend" */
 	char why[SL_AGENT_STATUS_WHY];   /* empty: it is up */
-	uint32_t up;
+	uint32_t up, healthy;
 	uint32_t in_flight, waiting;
 	uint32_t concurrency; /* given, or learnt */
 	uint32_t connections;

@@ -13,6 +13,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_POOL] = "pool",
 	[CONF_BACKEND] = "pool.backend",
 	[CONF_BATCH] = "pool.batch",
+	[CONF_HEALTH] = "pool.health",
 	[CONF_ROUTE] = "route",
 	[CONF_RESPOND] = "route.respond",
 	[CONF_MATCH] = "route.match",
@@ -52,7 +53,9 @@ enum conf_block conf_block_parent(enum conf_block block)
 		return CONF_LISTENER;
 	if (block >= CONF_RESPOND && block <= CONF_MIRROR)
 		return CONF_ROUTE;
-	return block == CONF_BACKEND || block == CONF_BATCH ? CONF_POOL : CONF_ROOT;
+	if (block == CONF_BACKEND || block == CONF_BATCH || block == CONF_HEALTH)
+		return CONF_POOL;
+	return CONF_ROOT;
 }
 
 enum conf_block conf_block_child(enum conf_block b, const char *name)

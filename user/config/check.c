@@ -408,6 +408,7 @@ static void check_servers(struct conf_parse *p)
 			cnt += sl_server_is(&pool->backends[b]);
 			check_host(p, &pool->backends[b]);
 		}
+		conf_check_health(p, pool);
 		if (pool->batch.policy == SL_POLICY_CNT)
 			pool->batch.policy =
 				conf_has_server(pool) ? SL_POLICY_DIRECT : SL_POLICY_ADAPTIVE;

@@ -142,7 +142,8 @@ struct sl_cfg_backend {
 	uint32_t concurrency; /* http, h2c: concurrent requests; 0: learnt */
 	const char *host;     /* http, h2c: Host of all requests; NULL: the client's */
 	uint32_t weight;
-	bool backup; /* serves if no other does */
+	bool backup;          /* serves if no other does */
+	uint64_t health_hash; /* http, h2c: of the pool's health checks; 0: none */
 	int line;
 };
 
@@ -162,8 +163,19 @@ struct sl_cfg_batch {
 	double eta;         /* adaptive: efficiency knob, 0..1 */
 };
 
+/* Health checks of servers (http, h2c) by agents. */
+struct sl_cfg_health {
+	bool on;
+	const char *path;    /* http */
+	const char *service; /* h2c; NULL: the server as a whole */
+	uint32_t expect, failures;
+	uint64_t interval_ns, timeout_ns;
+	int line;
+};
+
 struct sl_cfg_pool {
 	const char *name;
+	struct sl_cfg_health health;
 	struct sl_cfg_backend *backends;
 	uint32_t backend_cnt;
 	struct sl_cfg_batch batch;

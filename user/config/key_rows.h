@@ -63,6 +63,11 @@
 		CONF_BATCH, false, false, FIELD(struct sl_cfg_batch, f), name_, &type_,            \
 			__VA_ARGS__                                                                \
 	}
+#define HEALTH(name_, type_, f, ...)                                                               \
+	{                                                                                          \
+		CONF_HEALTH, false, false, FIELD(struct sl_cfg_health, f), name_, &type_,          \
+			__VA_ARGS__                                                                \
+	}
 #define ROUTE(name_, type_, list_, f, ...)                                                         \
 	{                                                                                          \
 		CONF_ROUTE, list_, false, FIELD(struct conf_route_ref, f), name_, &type_,          \

@@ -236,6 +236,10 @@ static void *new_pool(struct conf_parse *p, const char *title, int line)
 	p->line[CONF_BATCH] = 0;
 	forget_keys(p, CONF_BATCH);
 	set_defaults(p, CONF_BATCH, false);
+	p->obj[CONF_HEALTH] = &pool->health;
+	p->line[CONF_HEALTH] = 0;
+	forget_keys(p, CONF_HEALTH);
+	set_defaults(p, CONF_HEALTH, false);
 	return pool;
 }
 
@@ -312,6 +316,13 @@ static void *new_route(struct conf_parse *p, const char *title, int line)
 	return r;
 }
 
+static struct sl_cfg_health *new_health(struct sl_cfg_pool *pool, int line)
+{
+	pool->health.on = true;
+	pool->health.line = line;
+	return &pool->health;
+}
+
 static void *new_object(struct conf_parse *p, enum conf_block b, const char *title, int line)
 {
 	switch (b) {
@@ -332,6 +343,7 @@ static void *new_object(struct conf_parse *p, enum conf_block b, const char *tit
 	case CONF_QUOTA: return conf_new_quota(p, title, line);
 	case CONF_KEYS: return conf_new_keys(p, title, line);
 	case CONF_BATCH: return &((struct sl_cfg_pool *)p->obj[CONF_POOL])->batch;
+	case CONF_HEALTH: return new_health(p->obj[CONF_POOL], line);
 	default: return p->cfg;
 	}
 }

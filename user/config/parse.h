@@ -45,6 +45,9 @@ void *conf_new_keys(struct conf_parse *p, const char *title, int line);
 uint32_t conf_find_keys(const struct sl_config *c, const char *name);
 void conf_check_keys(struct conf_parse *p);
 void conf_use_keys(struct conf_parse *p, struct conf_route_ref *r);
+/* health.c: checks a pool's health checks, and gives them to its servers. */
+void conf_check_health(struct conf_parse *p, struct sl_cfg_pool *pool);
+
 /* quotas.c: checks each quota, and resolves the names in a route. */
 void conf_check_quotas(struct conf_parse *p);
 void conf_use_quotas(struct conf_parse *p, struct conf_route_ref *r);

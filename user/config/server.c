@@ -105,7 +105,8 @@ void sl_server_endpoint(char out[SL_SERVER_ENDPOINT_LEN], uint32_t agent, const 
 	uint64_t h = SL_FNV64;
 
 	/* The hash covers all settings: after a reload, a changed server gets another endpoint. */
-	h = hash_text(hash_text(hash_text(h, pool), b->name), b->endpoint) + b->concurrency;
+	h = hash_text(hash_text(hash_text(h, pool), b->name), b->endpoint) + b->concurrency +
+	    b->health_hash;
 	if (b->host)
 		h = hash_text(h, b->host);
 	if (agent == SL_SERVER_ANY_AGENT)

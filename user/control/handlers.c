@@ -19,6 +19,7 @@
 
 enum {
 	METRICS_LIMIT = 64 << 20,
+	READYZ_LIMIT = 64 << 10,
 	EVENT_LIMIT = 4 << 20,
 	REQUESTS_LIMIT = 1 << 20,
 };
@@ -81,11 +82,54 @@ static enum MHD_Result get_livez(struct admin_request *r)
 	return admin_reply_text(r->conn, MHD_HTTP_OK, "ok");
 }
 
+/* "/readyz?pool=NAME": one pool, whatever the others are. */
+static enum MHD_Result get_pool_readyz(struct admin_request *r, const char *pool)
+{
+	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
+
+	for (uint32_t p = 0; p < cfg->pool_cnt; p++) {
+		bool ready;
+
+		if (strcmp(cfg->pools[p].name, pool) != 0)
+			continue;
+		ready = sl_gateway_pool_ready(r->admin->g, p);
+		return admin_reply_text(r->conn, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+					ready ? "ready" : "not ready");
+	}
+	return admin_reply_text(r->conn, MHD_HTTP_NOT_FOUND, "found no such pool");
+}
+
+/* "/readyz?verbose": a line for each pool. */
+static enum MHD_Result reply_pools(struct admin_request *r, bool ready, const char *why)
+{
+	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
+	struct sl_strbuf b;
+
+	sl_strbuf_grow(&b, READYZ_LIMIT);
+	sl_strbuf_printf(&b, "%s\n", ready ? "ready" : why);
+	for (uint32_t p = 0; p < cfg->pool_cnt; p++)
+		sl_strbuf_printf(&b, "pool %s: %s\n", cfg->pools[p].name,
+				 sl_gateway_pool_ready(r->admin->g, p) ? "ready"
+								       : "no backend is up");
+	if (b.err) {
+		sl_strbuf_fini(&b);
+		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+	}
+	return queue_reply(r->conn, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+			   "text/plain; charset=utf-8", b.ptr, b.len, MHD_RESPMEM_MUST_FREE);
+}
+
 static enum MHD_Result get_readyz(struct admin_request *r)
 {
+	const char *pool = MHD_lookup_connection_value(r->conn, MHD_GET_ARGUMENT_KIND, "pool");
 	struct sl_err why = SL_ERR(160);
 	bool ready = sl_control_ready(r->admin->control, &why);
 
+	if (pool)
+		return get_pool_readyz(r, pool);
+	if (r->known &&
+	    MHD_lookup_connection_value_n(r->conn, MHD_GET_ARGUMENT_KIND, "verbose", 7, NULL, NULL))
+		return reply_pools(r, ready, why.text);
 	return admin_reply_text(r->conn, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
 				ready      ? "ready"
 				: r->known ? why.text

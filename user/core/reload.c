@@ -20,7 +20,7 @@ static bool same_backend(const struct sl_cfg_backend *a, const struct sl_cfg_bac
 	       same_text(a->key_file, b->key_file) && same_text(a->source, b->source) &&
 	       same_text(a->device, b->device) && a->device_port == b->device_port &&
 	       a->tos == b->tos && a->owner == b->owner && a->concurrency == b->concurrency &&
-	       same_text(a->host, b->host);
+	       a->health_hash == b->health_hash && same_text(a->host, b->host);
 }
 
 const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *t, const char *name)

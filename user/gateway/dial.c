@@ -331,6 +331,7 @@ static bool copy_names(struct sl_dialer *d, const char *pool, const struct sl_cf
 	d->pool_name = strdup(pool);
 	d->backend.owner = b->owner;
 	d->backend.concurrency = b->concurrency;
+	d->backend.health_hash = b->health_hash;
 	d->backend.device_port = b->device_port;
 	d->backend.tos = b->tos;
 	return d->pool_name && copy_text(&d->backend.name, b->name) &&

@@ -408,23 +408,6 @@ bool sl_gateway_drain(struct sl_gateway *g)
 	return done;
 }
 
-static bool is_served(const struct sl_gateway *g, uint32_t pool)
-{
-	bool up = false;
-
-	for (unsigned w = 0; w < g->worker_cnt && !up; w++) {
-		const struct sl_worker_cfg *t = g->generation->wcfgs[w];
-
-		for (uint32_t b = 0; b < t->cfg->pools[pool].backend_cnt && !up; b++) {
-			const struct sl_backend_ref *m = t->pools[pool].backends[b];
-
-			up = sl_backend_ref_state(m) == SL_BACKEND_UP &&
-			     !atomic_load(&m->health->health.drained);
-		}
-	}
-	return up;
-}
-
 bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
 {
 	if (g->draining) {
@@ -432,7 +415,7 @@ bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
 		return false;
 	}
 	for (uint32_t p = 0; p < g->cfg->pool_cnt; p++) {
-		if (!is_served(g, p) && !sl_cfg_is_mirror_only(g->cfg, p)) {
+		if (!sl_gateway_pool_ready(g, p) && !sl_cfg_is_mirror_only(g->cfg, p)) {
 			sl_err_set(why, "no backend of pool %s is up", g->cfg->pools[p].name);
 			return false;
 		}
@@ -458,7 +441,7 @@ void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len)
 	for (uint32_t p = 0; p < g->cfg->pool_cnt && !g->draining; p++) {
 		const char *name = g->cfg->pools[p].name;
 
-		if (is_served(g, p))
+		if (sl_gateway_pool_ready(g, p))
 			continue;
 		if (b.len + strlen(name) + POOL_NAMES_LEN >= len)
 			more++;

@@ -51,6 +51,9 @@ void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len);
 /* Returns true if each pool has a backend that is up, else false and the reason in why. */
 bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why);
 
+/* Returns true if the pool, by index in the configuration, has a backend that is up. */
+bool sl_gateway_pool_ready(const struct sl_gateway *g, uint32_t pool);
+
 /* Refuses new connections. Returns true once no exchange is left. May be called again. */
 bool sl_gateway_drain(struct sl_gateway *g);
 /*

@@ -6,6 +6,23 @@
 
 #include "core/pool.h"
 
+bool sl_gateway_pool_ready(const struct sl_gateway *g, uint32_t pool)
+{
+	bool up = false;
+
+	for (unsigned w = 0; w < g->worker_cnt && !up; w++) {
+		const struct sl_worker_cfg *t = g->generation->wcfgs[w];
+
+		for (uint32_t b = 0; b < t->cfg->pools[pool].backend_cnt && !up; b++) {
+			const struct sl_backend_ref *m = t->pools[pool].backends[b];
+
+			up = sl_backend_ref_state(m) == SL_BACKEND_UP &&
+			     !atomic_load(&m->health->health.drained);
+		}
+	}
+	return up;
+}
+
 int sl_gateway_override(const struct sl_gateway *g, const char *pool, const char *backend,
 			struct sl_backend_override *out)
 {

@@ -14,7 +14,7 @@ for a in 127.0.0.1 127.0.0.2; do
 	within 30 grep -q listening "$D/server-$a.log" || say_failed "the server $a does not start"
 done
 dead=$(for i in {1..10}; do echo "backend dead$i { endpoint = \"http://127.0.0.1:$((9000 + i))\" }"; done)
-gateway <<CONF
+gateway_config <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
 pool most { $dead backend live { endpoint = "http://127.0.0.1:8000" } }
@@ -28,6 +28,10 @@ route "/sum" { pool = named }
 admin { address = "127.0.0.1" port = 9900 }
 workers { count = 1 }
 CONF
+gateway_spawn
+# The name of the pool "named" is not known yet.
+within 30 grep -q 'not ready yet: no backend of pool' "$D/gw.log" || say_failed "the gateway does not start"
+baseline=$(stat_sum frames_free)
 
 # Sixteen clients of a gateway that has not met its dead servers yet.
 cat >"$D/load.py" <<'PY'

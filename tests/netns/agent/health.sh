@@ -8,7 +8,8 @@ mkdir "$D/state"
 chmod 777 "$D/state"
 # server NAME PORT
 server() {
-	gw /usr/bin/python3 "$here/agent/health_server.py" "127.0.0.1:$2" "$1" "$D/state" >"$D/$1.log" 2>&1 </dev/null &
+	: >"$D/$1.log"
+	nsenter --net="/run/netns/$G" /usr/bin/python3 "$here/agent/health_server.py" "127.0.0.1:$2" "$1" "$D/state" >"$D/$1.log" 2>&1 </dev/null &
 	pid_of[$1]=$!
 	within 30 grep -q listening "$D/$1.log" || say_failed "the server $1 does not start"
 }

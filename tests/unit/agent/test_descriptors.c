@@ -140,7 +140,7 @@ static bool is_ready(void)
 
 static bool last_is_answered(void)
 {
-	answer(ends[0]);
+	answer(ends[end_cnt - 1]);
 	return asked[asked_cnt - 1]->ends;
 }
 
@@ -181,6 +181,7 @@ static int add_server(void)
 	ck_assert_msg(sl_agent_add(bed.agent, &(struct sl_agent_options){.listen = "y", .to = to},
 				   &err) == 0,
 		      "%s", text);
+	bed_first_connection();
 	return fd;
 }
 
