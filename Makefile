@@ -260,6 +260,7 @@ BENCH_RUNS := $(patsubst bench/%/run.sh,bench-%,$(wildcard bench/*/run.sh))
 BENCH_LTO  := bench/rpc/rpc bench/micro/request_insns# linked as the product is
 LD_bench/micro/http1 := -w -I/usr/share/include/llhttp /usr/share/llhttp/*.c
 LD_bench/peers/grpc_server := -lgrpc -lgpr
+LD_bench/kv/grpc := -lgrpc -lgpr
 LD_bench/upstream/sockets := -luring
 LD_bench/ucx/ucx := -lucp -lucs
 .PHONY: $(BENCH_DIRS) $(BENCH_RUNS)
