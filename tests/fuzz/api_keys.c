@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text as a file of API keys: it is refused with a mistake, or each of its lines is found by
- * the hash that a simple reader finds in it, under its name.
+ * Any text as a file of API keys: it is refused with a mistake, or all lines are found. Each line
+ * is found by the hash that a simple reader reads, under its name.
  */
 /* fuzz: max_len=1024 */
 #include <stdlib.h>

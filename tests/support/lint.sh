@@ -91,8 +91,8 @@ cpp() {
 }
 # Left out: what it cannot know of a variable set by name or in a sourced file, optional arguments.
 shell() { shellcheck -S warning -e SC2034,SC2120,SC2154 "${scripts[@]}"; }
-# te: an HTTP header; iif: of ip-rule; upto: a function of the Makefile; others: data in tests
-spell() { codespell -L te,iif,upto,keep-alives,fo,ba,nd,ot,hsa,inout "${text[@]}"; }
+# te: an HTTP header; iif: of ip-rule; alse: the rest of a literal; upto: a function of the Makefile; others: data in tests
+spell() { codespell -L te,iif,alse,upto,keep-alives,fo,ba,nd,ot,hsa,inout "${text[@]}"; }
 # Compares the stubs with the package. Python 3.11 does not show that a type has the buffer protocol.
 types() {
 	make --no-print-directory "BUILD=$BUILD" -j "$jobs" all >/dev/null &&

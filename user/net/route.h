@@ -35,9 +35,9 @@ bool sl_routes_find(const struct sl_routes *r, uint8_t family, const uint8_t *lo
 		    const uint8_t *remote, struct sl_next_hop *hop);
 
 /*
- * Returns true if packets to `remote` leave by another neighbour than `from_mac` on `ifindex`, which
- * the peer's packet came from, and sets *out to the interface. A peer on the link counts as the
- * sender of its own packets, unless from_mac is the MAC of another neighbour.
+ * The peer's packet came from the neighbour `from_mac` on `ifindex`. Returns true if packets to
+ * `remote` leave by another one, and sets *out to their interface. A peer on the link counts as
+ * the sender of its own packets, unless from_mac is the MAC of another neighbour.
  */
 bool sl_routes_differ(const struct sl_routes *r, uint8_t family, const uint8_t *local,
 		      const uint8_t *remote, int ifindex, const uint8_t *from_mac, int *out);

@@ -28,8 +28,8 @@ enum sl_worker_verb {
 	SL_WORKER_RELEASE, /* link ends after its requests */
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
-	SL_WORKER_ADD_PORT, /* of a queue that was added */
-	SL_WORKER_MTU,      /* of an interface, in `number` */
+	SL_WORKER_ADD_PORT, /* for an added queue */
+	SL_WORKER_MTU,      /* new MTU of `ifindex`, in `number` */
 	SL_WORKER_ROUTES,   /* the host's routes have changed */
 	SL_WORKER_LISTEN,   /* see sl_sock_set_listeners() */
 	SL_WORKER_DRAIN,
@@ -41,7 +41,7 @@ struct sl_worker_msg {
 	enum sl_worker_verb verb;
 	struct sl_backend_ref *backend;
 	struct sl_transport *transport;
-	uint32_t number; /* of a virtual connection, or an MTU */
+	uint32_t number; /* virtual connection's, or an MTU */
 	int ifindex;
 	struct sl_worker_cfg *wcfg;
 	struct sl_port *port;

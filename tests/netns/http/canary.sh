@@ -68,8 +68,8 @@ for way in sdk web; do
 	[ $way = sdk ] && suffix= || suffix=-server
 	check "$way: the mirror does not answer" answers main$suffix -d hello -H "x-canary: no" "http://$V4:8080/$way/echo"
 done
-kill -KILL "${pid_of[copy]}" "${pid_of[server-8002]}"
-unset "pid_of[copy]" "pid_of[server-8002]"
+kill_backend copy
+kill_backend server-8002
 check "the mirror's backend is down" within 30 eval '[ "$(metric "sluice_backend_up{pool=\"copy\"")" = 0 ]'
 for way in sdk web; do
 	[ $way = sdk ] && suffix= || suffix=-server

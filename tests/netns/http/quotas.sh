@@ -162,6 +162,6 @@ grpc
 check "gRPC: RESOURCE_EXHAUSTED" grep -q '^grpc-status: 8' "$D/said"
 cl curl -sS -i --http2-prior-knowledge --max-time 10 -H 'X-Tenant: greedy' -d x "http://$V4:8080/tenant" | tr -d '\r' >"$D/said"
 check "HTTP/2: 429 with the same fields" eval 'grep -q "^HTTP/2 429" "$D/said" && grep -q "^ratelimit-policy: \"tenant\";q=20;w=1728000$" "$D/said" && grep -qE "^retry-after: 8[0-9]{4}$" "$D/said" && grep -qE "^ratelimit: \"tenant\";r=0;t=8[0-9]{4}$" "$D/said"'
-config 100 | sed 's/burst = 100/burst = 0.5/; s/{open}/{opne}/' | gateway_config
-check "mistakes are named" eval '! gw "$SLUICE" check -c "$D/gw.conf" 2>"$D/mistakes" && grep -q "gw.conf:6: found burst = .0.5.; allowed: a whole number" "$D/mistakes" && grep -q "gw.conf:12: found quotas = .opne.; allowed: names of quota blocks" "$D/mistakes"'
+config 100 | sed 's/burst = 100/burst = 0.5/; s/{open}/{none}/' | gateway_config
+check "mistakes are named" eval '! gw "$SLUICE" check -c "$D/gw.conf" 2>"$D/mistakes" && grep -q "gw.conf:6: found burst = .0.5.; allowed: a whole number" "$D/mistakes" && grep -q "gw.conf:12: found quotas = .none.; allowed: names of quota blocks" "$D/mistakes"'
 finish

@@ -206,6 +206,34 @@ TEST(a_group_that_is_removed_lives_until_its_last_exchange_has_ended)
 	ck_assert(heard(1, "404"));
 }
 
+/* The body selects the pool after a reload has removed it: the request keeps it until then. */
+TEST(pool_that_a_body_may_still_select_stays)
+{
+	static const char head[] =
+		"POST /m HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{\"mod";
+	static const char rest[] = "el\":\"a\"}";
+	struct sl_pool *echo = bed.core.wcfg->pools[0].pool;
+
+	reload(ECHO_AB OTHER TO_ECHO
+	       "route \"/m\" { pool = other match_body = model match a { pool = echo } }\n");
+	bed_say(0, head, sizeof(head) - 1);
+	bed_turns(2);
+	slots[0] = 1;
+	reload(OTHER TO_OTHER);
+	release_all();
+	bed_turns(20);
+	sl_pools_reap(&bed.core);
+	ck_assert_uint_eq(echo->refs, 1);
+	bed_say(0, rest, sizeof(rest) - 1);
+	bed_turns(2);
+	ck_assert_uint_eq(bed.backends[0].id_cnt + bed.backends[1].id_cnt, 1);
+	ck_assert_uint_eq(echo->refs, 1);
+	answer(bed.backends[0].id_cnt ? 0 : 1, "the last one");
+	ck_assert(heard(0, "the last one"));
+	bed_turns(200);
+	ck_assert(atomic_load(&echo->gone));
+}
+
 static uint64_t counted(uint32_t slot)
 {
 	return bed.core.maps.hist[slot * SL_STAGE_CNT + SL_STAGE_TOTAL].count;

@@ -118,7 +118,7 @@ TEST(a_ticket_of_one_worker_is_good_at_another_and_after_a_reload)
 		ck_assert_msg(sl_tls_load(&cfg, &err) == 0, "%s", err.text);
 		for (unsigned i = 0; i < SL_ARRAY_LEN(workers); i++)
 			sl_tls_set_listeners(workers[i], &cfg);
-		cfg.release(&cfg);
+		cfg.release[0](&cfg);
 		ck_assert(resumes(edition) == (edition == 1));
 		ck_assert(resumes(!edition));
 		ck_assert(resumes(edition));
