@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh: a key-value store (95 % GET, 5 % PUT, values of 100 bytes) by the client library and the server `kv`, over shared
-# memory and tcp:// (TLS 1.3), and the same over gRPC's C core on loopback (without TLS). Each connection has one operation in
-# progress. Server on CPU 0, load on CPU 1, if there are two. The systems take turns; each figure is the median of ROUNDS (5)
+# run.sh: a key-value store: 95 % GET, 5 % PUT, values of 100 bytes. The client library asks the server `kv` over shared memory
+# and tcp:// (TLS 1.3). gRPC's C core does the same on loopback, without TLS. Each connection has one operation in progress.
+# Server on CPU 0, load on CPU 1, if there are two. The systems take turns; each figure is the median of ROUNDS (5)
 # runs of SECONDS_EACH (2) seconds. Prints operations per second and median latency, and ratios to gRPC. About three minutes.
 set -eu
 cd "$(dirname "$0")/../.."
