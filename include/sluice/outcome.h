@@ -48,7 +48,7 @@
 	  "unknown model: no pool serves what this body names")                                    \
 	X(MATCH_LIMIT, "match_limit", 413, RESOURCE_EXHAUSTED, TOO_LARGE, 0,                       \
 	  "the model is named too far behind in this body")                                        \
-	X(PREFLIGHT, "preflight", 204, OK, OK, 0, "CORS preflight")                                \
+	X(PREFLIGHT, "preflight", 204, UNIMPLEMENTED, OK, 0, "CORS preflight")                     \
 	X(UNAUTHENTICATED, "unauthenticated", 401, UNAUTHENTICATED, NO_SERVICE, 0,                 \
 	  "API key required")                                                                      \
 	X(RATE_LIMIT, "rate_limit", 429, RESOURCE_EXHAUSTED, OVERLOADED, 1,                        \
