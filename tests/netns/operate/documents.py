@@ -43,7 +43,7 @@ def fences(path):
 
 
 def complete(conf):
-    """Returns `conf` with what a fragment lacks: an interface, listeners, pools, a route. Lines keep their numbers."""
+    """Returns `conf` with what a fragment lacks: an interface, listeners, pools, keys, quotas, a route. Lines keep their numbers."""
     code = re.sub(r"#.*", "", conf)
     added = ""
     if not re.search(r"^interface\b", code, re.M):
@@ -52,9 +52,14 @@ def complete(conf):
     wanted = set(re.findall(r"\blistener = (\w+)", code)) - listeners
     for port, name in enumerate(sorted(wanted or ({"web"} if not listeners else set())), 7000):
         added += f"listener {name} {{ port = {port} }} "
-    pools = set(re.findall(r"^pool (\w+)", code, re.M))
-    for name in sorted(set(re.findall(r"\bpool = (\w+)", code)) - pools):
+    pools = set(re.findall(r"^pool ([\w-]+)", code, re.M))
+    for name in sorted(set(re.findall(r"\bpool = ([\w-]+)", code)) - pools):
         added += f'pool {name} {{ backend a {{ endpoint = "http://127.0.0.1:8000" }} }} '
+    for name in sorted(set(re.findall(r"\bkeys = ([\w-]+)", code)) - set(re.findall(r"^keys ([\w-]+)", code, re.M))):
+        added += f'keys {name} {{ file = "/etc/sluice/clients.keys" }} '
+    quotas = {name for names in re.findall(r"\bquotas = {([^}]*)}", code) for name in re.findall(r"[\w-]+", names)}
+    for name in sorted(quotas - set(re.findall(r"^quota ([\w-]+)", code, re.M))):
+        added += f"quota {name} {{ rate = 1/s }} "
     if not re.search(r"^route\b", code, re.M):
         added += 'route "/" { respond { status = 200 } } '
     return added + conf

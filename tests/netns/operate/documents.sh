@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The commands, configurations and programs in the documents work as they stand there (documents.py). They run in a
-# namespace with the interface eth0 (192.0.2.10) and a server on 127.0.0.1:8000. /etc and /run/sluice are copies. These
+# namespace with the interface eth0 (192.0.2.10) and servers on 127.0.0.1, ports 8000 to 8002. /etc and /run/sluice are copies. These
 # commands replace those of the system:
 #
 #   sluice    run: in the background, until it is ready, as an account that this machine has
@@ -27,9 +27,11 @@ nsenter --net="/run/netns/$G" unshare -m --propagation private bash -c '
 NS_PID=$! pid_of[mounts]=$!
 export NS_PID
 within 10 test -e "$D/mounted" || { cp "$D/mount.log" "$D/out"; say_failed "folders of its own"; exit_with_counts; }
-gw /usr/bin/python3 -m http.server -d "$D/www" --bind 127.0.0.1 8000 >"$D/server.log" 2>&1 </dev/null &
-pid_of[server]=$!
-within 30 gw bash -c 'exec 3<>/dev/tcp/127.0.0.1/8000' 2>/dev/null || say_failed "the server does not start"
+for port in 8000 8001 8002; do
+	gw /usr/bin/python3 -m http.server -d "$D/www" --bind 127.0.0.1 $port >"$D/server.log" 2>&1 </dev/null &
+	pid_of[server-$port]=$!
+	within 30 gw bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null || say_failed "the server does not start"
+done
 
 cat >"$BIN/sluice" <<'END'
 #!/bin/bash
