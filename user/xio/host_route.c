@@ -326,9 +326,11 @@ static int dump_objects(struct dump *d, uint16_t type, int af)
 	_Static_assert(sizeof(struct rtmsg) == sizeof(struct ndmsg) &&
 			       sizeof(struct rtmsg) == sizeof(struct fib_rule_hdr),
 		       "one request for all");
-	if (fd < 0 || !answer ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
-	    send(fd, &ask, sizeof(ask), 0) < 0)
+	if (!answer)
+		rc = -ENOMEM;
+	else if (fd < 0 ||
+		 setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
+		 send(fd, &ask, sizeof(ask), 0) < 0)
 		rc = -errno;
 	while (!rc) {
 		ssize_t len = recv(fd, answer, ANSWER_LEN, 0);
@@ -419,7 +421,7 @@ int sl_host_routes_open(struct sl_host_routes *h, struct sl_err *err)
 		.nl_groups = RTMGRP_NEIGH | RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE |
 			     RTMGRP_IPV4_RULE | 1U << (RTNLGRP_IPV6_RULE - 1),
 	};
-	bool changed;
+	bool changed = false;
 	int rc = 0;
 
 	memset(h, 0, sizeof(*h));

@@ -53,9 +53,9 @@ static bool parse_class(const char *text, uint8_t *out)
 {
 	static const char *const names[] = {"", "latency", "normal", "bulk"};
 
-	for (uint8_t i = SL_CLASS_LATENCY; i < SL_CLASS_CNT; i++) {
+	for (unsigned i = SL_CLASS_LATENCY; i < SL_CLASS_CNT; i++) {
 		if (strcmp(text, names[i]) == 0) {
-			*out = i;
+			*out = (uint8_t)i;
 			return true;
 		}
 	}
