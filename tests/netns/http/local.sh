@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena 2
+curl_never_blocks
 H=slh$$ # a container of the gateway's host
 spaces+=("$H")
 ip netns add "$H"

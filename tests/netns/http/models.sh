@@ -5,6 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena
+curl_never_blocks
 for b in llama other; do
 	backend $b echo
 done

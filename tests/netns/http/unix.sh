@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena
+curl_never_blocks
 backend echo echo
 mkdir "$D/in"
 chown "$RUN_AS" "$D/in"
