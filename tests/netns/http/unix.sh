@@ -4,7 +4,6 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena
-curl_never_blocks
 backend echo echo
 mkdir "$D/in"
 chown "$RUN_AS" "$D/in"
