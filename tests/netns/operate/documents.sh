@@ -41,6 +41,7 @@ for ((i = 1; i < $#; i++)); do [ "${!i}" != -c ] || { i=$((i + 1)); config=${!i}
 case $1 in
 run)
 	"$BIN/end-all" gateway
+	: >"$D/gateway.log" # before its reader below begins
 	"$SLUICE" "$@" >"$D/gateway.log" 2>&1 </dev/null 9>&- &
 	echo $! >"$D/gateway.pid"
 	for ((i = 0; i < 600; i++)); do
