@@ -72,7 +72,7 @@ port_of_the_only_one() {
     down_s=$SECONDS
     rxe_port_down
     sleep 0.3
-    cl curl -s --max-time 20 -d waits "http://$V4:8080/one-$1" > "$D/waited" &
+    cl curl -s --max-time 60 -d waits "http://$V4:8080/one-$1" > "$D/waited" &
     asker_pid=$!
     sleep 1
     check "$1: nobody is answered while its port is down" [ ! -s "$D/waited" ]
@@ -100,7 +100,7 @@ pool one-$kind {
     backend far { endpoint = "$scheme://$rxe_server:7471" key_file = "$D/key" }
 }
 route "/two-$kind" { pool = two-$kind deadline = 12s idempotent = yes }
-route "/one-$kind" { pool = one-$kind deadline = 12s }
+route "/one-$kind" { pool = one-$kind deadline = 60s idempotent = yes }
 POOLS
     done
 }

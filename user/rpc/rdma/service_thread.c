@@ -25,6 +25,7 @@ enum {
 	QUIESCE_MS = 5,     /* devices without LAST_WQE_REACHED */
 	LAST_WQE_MS = 1000, /* devices with it */
 	FLUSH_MS = 1,
+	FLUSH_POLLS = 100,
 	REFILL_MS = 20,   /* delay after a connection */
 	SRQ_LIMIT_MS = 2, /* an honest peer retries for six times as long */
 	DRAIN = 16,
@@ -136,7 +137,7 @@ void rc_conn_free(struct rc_conn *conn)
 
 /*
  * Waits until the device has flushed all sends: this one completes last. Returns false on a
- * time-out.
+ * time-out. A thread that was not scheduled meanwhile still polls FLUSH_POLLS times.
  */
 static bool flush_sends(struct rc_conn *conn)
 {
@@ -144,6 +145,7 @@ static bool flush_sends(struct rc_conn *conn)
 		.wr_id = RC_WR_LAST, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	uint64_t until_ns = sl_now_ns() + FLUSH_MS * SL_NS_PER_MS;
 	struct ibv_wc wc[DRAIN];
+	unsigned polls = 0;
 	int n;
 
 	if (rdma_post_chain(conn->qp.qp, &last))
@@ -154,7 +156,7 @@ static bool flush_sends(struct rc_conn *conn)
 			if (wc[i].wr_id == RC_WR_LAST)
 				return true;
 		}
-	} while (n >= 0 && sl_now_ns() < until_ns);
+	} while (n >= 0 && (++polls < FLUSH_POLLS || sl_now_ns() < until_ns));
 	return false;
 }
 
