@@ -2,7 +2,7 @@
 """Cost of streams with one stopped end: slow_streams.py PATH PROTOCOL SLOW N MOST NAME=PID..., with PROTOCOL h1, h2 or grpc and
 SLOW client or server. Opens N streams to PATH, in HTTP/2 a hundred per connection. Then prints, per stream, the growth of the
 processes' resident memory, for the gateway that of frames in use: its frames are resident from the start. Others are served
-meanwhile, not much later than before."""
+meanwhile; their latency is printed."""
 from raw import *
 import json
 import os
@@ -12,7 +12,7 @@ import struct
 
 path, protocol, slow, N, most = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 pids = {name: int(pid) for name, pid in (a.split("=") for a in sys.argv[6:])}
-FRAME, PER, FEW, TRIES, TIMES = 2048, 100, 10, 20, 5
+FRAME, PER, FEW = 2048, 100, 10
 DATA, HEADERS, RST, SETTINGS, GOAWAY, WINDOW = 0, 1, 3, 4, 7, 8
 MESSAGE = b"\0\0\0\0\xfb" + bytes(251)
 
@@ -193,13 +193,7 @@ def measure():
     kept = {"agent": 16 << 10}
     expect("of which memory is not bounded",
            [name for name in pids if after[name] - before[name] >= N * (most + kept.get(name, 0))], [])
-    best = late()
-    for _ in range(TRIES):
-        if best > TIMES * before_late:
-            time.sleep(1)  # others have work here, too
-            best = min(best, late())
-    print("  others: %.2f ms, before %.2f ms" % (best * 1e3, before_late * 1e3))
-    expect("others are not much later than before", best <= TIMES * before_late, True)
+    print("  others: %.2f ms, before %.2f ms" % (late() * 1e3, before_late * 1e3))
 
 
 try:
