@@ -121,8 +121,8 @@ TEST_EACH(each_outcome_has_its_status, SL_ARRAY_LEN(cases))
 TEST(only_answers_are_successes)
 {
 	for (unsigned o = 0; o < SL_OUTCOME_CNT; o++) {
-		bool answered = o == SL_OUTCOME_OK || o == SL_OUTCOME_FIXED ||
-				o == SL_OUTCOME_PREFLIGHT;
+		bool answered =
+			o == SL_OUTCOME_OK || o == SL_OUTCOME_FIXED || o == SL_OUTCOME_PREFLIGHT;
 		struct sl_reply_parts own;
 
 		sl_reply_own(o, &own);
