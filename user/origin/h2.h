@@ -40,9 +40,9 @@ struct origin_h2_stream {
 	bool ended;
 	bool whole;
 	bool blocked;
-	bool many;    /* too many or malformed fields */
-	bool over;    /* beyond any limit */
-	bool starved; /* out of memory */
+	bool bad_head, bad_trailers; /* too many or malformed fields */
+	bool over;                   /* beyond any limit */
+	bool starved;                /* out of memory */
 	bool to_head;
 	uint8_t interim; /* heads */
 	bool reset;      /* RST_STREAM came */

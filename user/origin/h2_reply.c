@@ -98,14 +98,20 @@ void origin_h2_text_free(struct origin_h2_stream *s)
 	s->text_len = 0;
 }
 
-/* Returns NULL if the head is too large or without memory. */
+/* Fields behind the head are trailers; they matter once they are whole. */
+static bool *find_fault(struct origin_h2_stream *s)
+{
+	return s->call->answered ? &s->bad_trailers : &s->bad_head;
+}
+
+/* Returns NULL if the head or the trailers are too large, or without memory. */
 static char *text_room(struct origin_h2_stream *s, size_t need)
 {
 	size_t size = need > TEXT_PIECE ? need : TEXT_PIECE;
 	struct origin_h2_text *t = s->text;
 
 	if (need > ORIGIN_HEAD_MAX - s->text_len) {
-		s->many = s->over = true;
+		*find_fault(s) = s->over = true;
 		return NULL;
 	}
 	if (!t || need > t->size - t->len) {
@@ -129,7 +135,7 @@ static void keep_field(struct origin_h2_stream *s, struct origin_fields *f, stru
 	char *at = NULL;
 
 	if (f->cnt == ORIGIN_FIELDS_MAX)
-		s->many = s->over = true;
+		*find_fault(s) = s->over = true;
 	else
 		at = text_room(s, name.len + 1 + value.len);
 	if (!at)
@@ -159,7 +165,7 @@ static void keep_binary(struct origin_h2_stream *s, struct origin_fields *f, str
 			return;
 		v = f->at[before].value;
 		n = sl_base64_decode((uint8_t *)(uintptr_t)v.ptr, v);
-		s->many |= n == SIZE_MAX;
+		*find_fault(s) |= n == SIZE_MAX;
 		f->at[before].value.len = n == SIZE_MAX ? 0 : n;
 	} while (list.len);
 }
@@ -215,7 +221,7 @@ static void pass_interim(struct origin_h2_stream *s)
 	struct origin_reply_fields *fields = &origin_h2_origin(s)->scratch->fields;
 
 	fields->cnt = 0;
-	if (!s->many && origin_reply_take(fields, &s->headers, false))
+	if (!s->bad_head && origin_reply_take(fields, &s->headers, false))
 		origin_h2_ops(s)->interim(s->call, s->status, fields);
 }
 
@@ -245,6 +251,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 			origin_h2_judge_head(s, frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 		origin_h2_ops(s)->answered(s->call);
 		s->call->answered = true;
+		s->text_len = 0; /* trailers have a limit of their own */
 		mark_touched(s);
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status == 100) {
@@ -394,9 +401,9 @@ bool origin_h2_reply(struct origin_h2_stream *s, struct sl_reply_args *a)
 	unsigned before = h->freed;
 
 	fields->cnt = 0;
-	if (s->many ||
-	    (!call->begun && !origin_reply_take(fields, &s->headers, s->trailers_only)) ||
-	    (!a->more && !origin_reply_take(fields, &s->trailers, true))) {
+	if ((!call->begun &&
+	     (s->bad_head || !origin_reply_take(fields, &s->headers, s->trailers_only))) ||
+	    (!a->more && (s->bad_trailers || !origin_reply_take(fields, &s->trailers, true)))) {
 		origin_h2_end_with(
 			s, SL_RPC_INTERNAL,
 			s->over ? "more than max_reply_head or max_reply_fields can allow"
