@@ -31,7 +31,7 @@ CONF
 gateway_spawn
 # The name of the pool "named" is not known yet.
 within 30 grep -q 'not ready yet: no backend of pool' "$D/gw.log" || say_failed "the gateway does not start"
-baseline=$(stat_sum frames_free)
+take_baseline
 
 # Sixteen clients of a gateway that has not met its dead servers yet.
 cat >"$D/load.py" <<'PY'

@@ -106,5 +106,5 @@ ready_again() { [ "$(grep -c '^ready$' "$D/gw.log")" = 2 ]; }
 check "and come back with it" within 40 ready_again
 served() { [ "$(cl curl -sS -m 5 "http://$V4:8080/bytes?3")" = 012 ]; }
 check "which serves" within 40 served
-baseline=$(stat_sum frames_free)
+take_baseline
 finish

@@ -57,7 +57,7 @@ check "it is when the server is there, without a request" within 30 is plain 200
 serve g "$here/agent/probed_grpc.py" 127.0.0.1:8003 "$D/state"
 check "a gRPC server is asked for its health" within 30 is rpc 200
 check "and the gateway is ready" within 30 eval '[ "$(code /readyz)" = 200 ]'
-baseline=$(stat_sum frames_free)
+take_baseline
 
 # got COUNT: replies of COUNT requests, by server
 got() { cl curl -sS "http://$V4:8080/web?#[1-$1]" -w '\n' | sort | uniq -c | tr -d '\n'; }

@@ -191,10 +191,10 @@ nsenter --net="/run/netns/$G" setpriv --bounding-set "-all,$kept" "$SLUICE" run 
 gateway_pid=$!
 within 30 is_ready
 check "the capabilities of the unit are enough to start and serve" echoes
-baseline=$(stat_sum frames_free)
+take_baseline
 kill -KILL "$(gateway_child)"
 check "and to start again" within 30 eval 'grep -q "starts again" "$D/gw.log" && echoes'
-baseline=$(stat_sum frames_free)
+take_baseline
 gateway_end
 check "and to clean up" test ! -e "/sys/fs/bpf/sluice/$GIF"
 
@@ -219,7 +219,7 @@ done
 wait $load
 check "the load went on after it" eval 'cat "$D/wrk"; grep -qE "[0-9]{4,} requests in" "$D/wrk"'
 check "pins are there once" test -e "/sys/fs/bpf/sluice/$GIF/sl_rx_drops"
-baseline=$(stat_sum frames_free)
+take_baseline
 gateway_end
 check "none after its end" test ! -e "/sys/fs/bpf/sluice/$GIF"
 

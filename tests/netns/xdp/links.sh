@@ -43,7 +43,7 @@ kept() { wait "${pid_of[keep]}"; }
 check "connections continue on both queues" kept
 unset "pid_of[keep]"
 queue_1() { admin /metrics | grep '^sluice_port_rx_packets_total.*queue="1"' | grep -vq ' 0$'; }
-baseline=$(stat_sum frames_free) # the ring of the added queue has some
+take_baseline
 check "packets of the added queue arrive" queue_1
 check "the kernel keeps a queue with a socket" eval '! gw ethtool -L "$GIF" rx 1 tx 1'
 check "serves further" hello
