@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,41 +94,55 @@ int cli_usage(const char *command, const char *fmt, ...)
 	return CLI_USAGE;
 }
 
+static const struct option_row {
+	char letter;
+	bool takes_text;
+	const char *brief, *name;
+	size_t at; /* in struct cli_options: a text or a bool */
+} options[] = {
+	{'c', true, "-c", "--config", offsetof(struct cli_options, config)},
+	{'a', true, "", "--admin", offsetof(struct cli_options, admin)},
+	{'f', true, "", "--interface", offsetof(struct cli_options, interface)},
+	{'i', true, "-i", "--interval", offsetof(struct cli_options, interval)},
+	{'n', true, "-n", "--count", offsetof(struct cli_options, count)},
+	{'p', true, "", "--pool", offsetof(struct cli_options, pool)},
+	{'t', true, "", "--route", offsetof(struct cli_options, route)},
+	{'e', true, "", "--backend", offsetof(struct cli_options, backend)},
+	{'s', true, "", "--status", offsetof(struct cli_options, status)},
+	{'l', true, "", "--slow", offsetof(struct cli_options, slow)},
+	{'j', false, "-j", "--json", offsetof(struct cli_options, json)},
+	{'k', false, "-k", "--keep", offsetof(struct cli_options, keep)},
+	{'d', false, "", "--defaults", offsetof(struct cli_options, defaults)},
+	{'x', false, "", "--fix", offsetof(struct cli_options, fix)},
+	{'g', false, "", "--has-interface", offsetof(struct cli_options, has_interface)},
+	{'m', false, "", "--maps", offsetof(struct cli_options, maps)},
+	{'o', false, "", "--offline", offsetof(struct cli_options, offline)},
+	{'r', false, "", "--roff", offsetof(struct cli_options, roff)},
+	{'u', false, "", "--no-supervise", offsetof(struct cli_options, no_supervise)},
+	{'w', false, "-w", "--wait", offsetof(struct cli_options, wait)},
+};
+
+/* Returns the option that `text` names, if the command allows it, or NULL. */
+static const struct option_row *find_option(const char *text, const char *allowed)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const struct option_row *row = &options[i];
+
+		if (strchr(allowed, row->letter) &&
+		    (strcmp(text, row->brief) == 0 || strcmp(text, row->name) == 0))
+			return row;
+	}
+	return NULL;
+}
+
 int cli_take_options(int argc, char **argv, const char *allowed, struct cli_options *o)
 {
-	struct {
-		char letter;
-		const char *brief, *name;
-		const char **text;
-		bool *flag;
-	} table[] = {
-		{'c', "-c", "--config", &o->config, NULL},
-		{'a', "", "--admin", &o->admin, NULL},
-		{'f', "", "--interface", &o->interface, NULL},
-		{'i', "-i", "--interval", &o->interval, NULL},
-		{'n', "-n", "--count", &o->count, NULL},
-		{'p', "", "--pool", &o->pool, NULL},
-		{'t', "", "--route", &o->route, NULL},
-		{'e', "", "--backend", &o->backend, NULL},
-		{'s', "", "--status", &o->status, NULL},
-		{'l', "", "--slow", &o->slow, NULL},
-		{'j', "-j", "--json", NULL, &o->json},
-		{'k', "-k", "--keep", NULL, &o->keep},
-		{'d', "", "--defaults", NULL, &o->defaults},
-		{'x', "", "--fix", NULL, &o->fix},
-		{'g', "", "--has-interface", NULL, &o->has_interface},
-		{'m', "", "--maps", NULL, &o->maps},
-		{'o', "", "--offline", NULL, &o->offline},
-		{'r', "", "--roff", NULL, &o->roff},
-		{'u', "", "--no-supervise", NULL, &o->no_supervise},
-		{'w', "-w", "--wait", NULL, &o->wait},
-	};
 	int left = 1;
 	bool only_args = false;
 
 	*o = (struct cli_options){0};
 	for (int i = 1; i < argc; i++) {
-		size_t k, n = sizeof(table) / sizeof(table[0]);
+		const struct option_row *row;
 
 		if (only_args || argv[i][0] != '-' || !argv[i][1]) {
 			argv[left++] = argv[i];
@@ -137,21 +152,16 @@ int cli_take_options(int argc, char **argv, const char *allowed, struct cli_opti
 			only_args = true;
 			continue;
 		}
-		for (k = 0; k < n; k++) {
-			if (strchr(allowed, table[k].letter) &&
-			    (strcmp(argv[i], table[k].brief) == 0 ||
-			     strcmp(argv[i], table[k].name) == 0))
-				break;
-		}
-		if (k == n || (table[k].text && i + 1 == argc)) {
+		row = find_option(argv[i], allowed);
+		if (!row || (row->takes_text && i + 1 == argc)) {
 			cli_usage(argv[0], "found option \"%.64s\"%s", argv[i],
-				  k == n ? ", which it does not have" : " without its value");
+				  row ? " without its value" : ", which it does not have");
 			return -1;
 		}
-		if (table[k].text)
-			*table[k].text = argv[++i];
+		if (row->takes_text)
+			*(const char **)((char *)o + row->at) = argv[++i];
 		else
-			*table[k].flag = true;
+			*(bool *)((char *)o + row->at) = true;
 	}
 	argv[left] = NULL;
 	return left;
