@@ -109,7 +109,7 @@ PY_CLIENT := $(BUILD)/python/sluice/_client.abi3.so
 PY_FILES := $(PY_SO) $(PY_CLIENT) $(patsubst user/sdk/%,$(BUILD)/%,$(PY_SRC))
 PY_DIR    = $(if $(filter /usr,$(PREFIX)),lib/python3,$(shell $(PYTHON) -c 'import sys; print("lib/python%d.%d" % sys.version_info[:2])'))/dist-packages/sluice
 
-.PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc test-debian13 test-arm64 asan fuzz lint \
+.PHONY: all deps help demo test test-long test-unit test-stack test-bpf test-netns test-volume test-vm test-rpc test-debian13 test-arm64 asan soak fuzz lint \
         netns-tools layers walk format bench clean install uninstall deb wheel man docs house mutate prose
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -310,6 +310,8 @@ test-debian13 test-arm64: test-%: ## builds and tests in a Debian 13 chroot, for
 	$(Q)tests/chroot/run.sh $*
 test-volume: all netns-tools ## those of test-netns that are about load; needs root
 	$(Q)BUILD=$(abspath $(BUILD)) VOLUME=1 tests/netns/run.sh
+soak: all netns-tools ## two workers and 20,000 WebSockets over TLS (SOAK=N); needs root, some ten minutes
+	$(Q)BUILD=$(abspath $(BUILD)) SL_TEST_TIMEOUT=7200 tests/netns/run.sh agent/soak
 asan: ## the netns suite under ASan and UBSan (ASAN_TESTS="http h2/clients": some of it)
 	$(Q)$(MAKE) --no-print-directory SAN=1 CFLAGS=-g1 BUILD=$(BUILD)/asan all netns-tools
 	$(Q)BUILD=$(abspath $(BUILD))/asan SL_SANITIZED=1 tests/netns/run.sh $(ASAN_TESTS)

@@ -4,7 +4,8 @@
 # whose subject, or subject and name, begin with a NAME: `h2`, `tcp/mtu`. Ends with "N passed, N failed, N skipped". Files
 # with a line "# volume" are about load and take long: they run with VOLUME=1, and only they do, or named with their subject.
 # Those with "# volume: alone" compare speeds: they come last, one after the other. Those with
-# "# volume: first" take longest, and begin before the others.
+# "# volume: first" take longest, and begin before the others. Those with a line "# soak" take ten minutes, and run only by
+# their whole name.
 #   BUILD         the build folder             SL_SANITIZED=1  it is an ASan build: less load
 #   SL_VERBOSE=1  each check                   SL_KEEP=1       keeps the folders with logs
 #   SL_TEST_JOBS  at a time (default: three times as many as cores: they wait for three quarters of their time)
@@ -57,6 +58,7 @@ done
 first=() together=() alone=()
 for test in "$here"/*/*.sh; do
 	name=${test#"$here"/} about_load=
+	! grep -q '^# soak' "$test" || [[ " $* " == *" ${name%.sh} "* ]] || continue
 	! grep -qE '^# volume(: alone|: first)?$' "$test" || about_load=1
 	if [ $# -gt 0 ]; then
 		wanted=
