@@ -112,7 +112,7 @@ void sl_client_timer(struct sl_client *cl)
 		sl_client_arm(cl);
 		return;
 	}
-	cl->core->stats.clients_timed_out++;
+	cl->core->stats.clients_timed_out += !cl->drains;
 	if (due == SL_CLIENT_DUE_UNREAD ||
 	    (due == SL_CLIENT_DUE_PHASE && cl->phase == SL_CLIENT_SEND)) {
 		sl_client_abort(cl);
@@ -489,6 +489,10 @@ static size_t on_input(void *handle, struct sl_chunk *chunk)
 	}
 	used = feed_front(cl, chunk);
 	cl->paused = used < len;
+	if (cl->drains) {
+		cl->drains = false;
+		sl_client_drain(cl);
+	}
 	note_progress(cl);
 	return used;
 }
@@ -558,10 +562,14 @@ void sl_client_abort(struct sl_client *cl)
 
 void sl_client_drain(struct sl_client *cl)
 {
-	if (cl->proto)
+	if (cl->proto) {
 		sl_client_front(cl)->drain(cl->state, &cl->core->env);
-	else
-		sl_client_close(cl, false);
+	} else if (!cl->drains && !cl->closing && cl->phase != SL_CLIENT_SEND &&
+		   cl->phase != SL_CLIENT_RESET) {
+		cl->drains = true;
+		set_phase(cl, (enum sl_client_phase)cl->phase); /* the second begins now */
+		sl_client_arm(cl);
+	}
 }
 
 void sl_client_open_datagrams(struct sl_client *cl, struct sl_core *c)

@@ -46,6 +46,7 @@ struct sl_client {
 	uint16_t listener;     /* index; each datagram has its own */
 	uint8_t phase : 3;     /* enum sl_client_phase */
 	uint8_t first_len : 3; /* bytes in `first` */
+	bool drains : 1;       /* its first request is the last one */
 	uint8_t proto : 3;     /* enum sl_client_proto */
 	bool paused : 1;       /* front did not take all input */
 	bool blocked : 1;      /* stream did not take all output */
@@ -101,7 +102,10 @@ void sl_client_time_out(struct sl_client *cl);
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl);
 /* Sends RST and frees the client. */
 SL_COLD void sl_client_abort(struct sl_client *cl);
-/* Closes the connection once idle. */
+/*
+ * Closes the connection once idle. One that has sent nothing yet, or is within its TLS handshake,
+ * has a second for its first bytes, and gets the reply to the request that they begin.
+ */
 void sl_client_drain(struct sl_client *cl);
 
 /* Continues reading input that waited for room. Must not be called during a loan. */

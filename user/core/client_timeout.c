@@ -5,11 +5,14 @@
 #include "core/client.h"
 
 enum { TIMER_GRAIN_MS = 250 }; /* shortest time between two checks */
+enum { DRAIN_FIRST_S = 1 };    /* for the first bytes of a connection that drains */
 
 static uint64_t phase_limit_ns(const struct sl_client *cl)
 {
 	const struct sl_cfg_limits *l = &cl->core->cfg->limits;
 
+	if (cl->drains && !cl->proto && cl->phase != SL_CLIENT_SEND)
+		return DRAIN_FIRST_S * SL_NS_PER_SEC;
 	switch (cl->phase) {
 	case SL_CLIENT_HEAD: return l->header_timeout_ns;
 	case SL_CLIENT_BODY: return l->body_timeout_ns;

@@ -317,6 +317,37 @@ TEST(a_slow_head_is_ended_in_time_behind_a_filter_too)
 	stop();
 }
 
+/* A connection may be opened just before the gateway drains, and its request is on its way. */
+TEST_EACH(a_new_connection_gets_its_reply_while_the_gateway_drains, 2)
+{
+	static const char get[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+	start((unsigned)_i);
+	dial();
+	sl_core_drain(&core);
+	run(900);
+	ck_assert(!eof_seen);
+	say(get, 3);
+	run(2);
+	say(get + 3, sizeof(get) - 4);
+	run(20);
+	ck_assert_uint_eq(count("HTTP/1.1 200 OK\r\n"), 1);
+	ck_assert_uint_eq(count("Connection: close\r\n"), 1);
+	ck_assert(eof_seen);
+	stop();
+}
+
+TEST_EACH(a_new_connection_that_is_silent_is_closed_while_the_gateway_drains, 2)
+{
+	start((unsigned)_i);
+	dial();
+	sl_core_drain(&core);
+	run(2000);
+	ck_assert(eof_seen);
+	ck_assert_uint_eq(reply_len, 0);
+	stop();
+}
+
 static struct sl_proxy_env balancers;
 
 static bool open_proxy(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
