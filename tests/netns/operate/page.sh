@@ -72,9 +72,18 @@ load() {
 }
 load &
 pid_of[load]=$!
-kill_backend b
+is_up() { admin /stats | python3 -c 'import json, sys
+sys.exit(not any((b["pool"], b["name"], b["state"]) == ("score", "b", "up") for b in json.load(sys.stdin)["workers"][0]["backends"]))'; }
 down() { admin /stats | python3 -c 'import json, sys
 sys.exit(not any("score/b is down" in n["text"] for n in json.load(sys.stdin)["notes"]))'; }
+check "a backend is up" within 30 is_up
+# The notes compare the states of two seconds, as the history does.
+second() { admin /history | md5sum; }
+for _ in 1 2; do
+	now=$(second)
+	within 30 eval '[ "$(second)" != "$now" ]'
+done
+kill_backend b
 check "the end of a backend is noted" within 30 down
 backend b echo --delay-us 4000
 cl timeout 300 /usr/bin/python3 "$here/operate/page.py" http://localhost:9900/ "$D" >"$D/page.out" 2>&1
