@@ -102,6 +102,28 @@ static void look_at_tls(struct doctor *d)
 			sl_aead_library());
 }
 
+static void try_socket(struct doctor *d, const char *name)
+{
+	char what[40];
+	bool chains = false;
+	int mode = sl_probe_xsk(name, 0, &chains);
+
+	snprintf(what, sizeof(what), "%s AF_XDP", name);
+	if (mode < 0)
+		print_finding(d, BAD, what, "refused: %s", strerror(-mode));
+	else if (mode == SL_PORT_GENERIC && !chains)
+		print_finding(d, NOTE, what,
+			      "%s: warning: this kernel (Linux 6.6 has it) drops packets longer "
+			      "than a frame, which senders on this host with TSO send: ethtool -K "
+			      "IF tso off gso off on their interfaces",
+			      sl_port_mode_name(SL_PORT_GENERIC));
+	else if (mode == SL_PORT_ZEROCOPY)
+		print_finding(d, FINE, what, "%s", sl_port_mode_name(SL_PORT_ZEROCOPY));
+	else
+		print_finding(d, NOTE, what, "%s: works; a driver with zero-copy is faster",
+			      sl_port_mode_name((enum sl_port_mode)mode));
+}
+
 static void try_interface(struct doctor *d, const char *name, const struct sl_nic_info *nic)
 {
 	char what[40];
@@ -115,25 +137,14 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 	else if (!rc)
 		print_finding(d, FINE, what, "native");
 	else if (!sl_probe_attach(nic->ifindex, true))
-		print_finding(d, NOTE, what,
-			      "warning: generic only, native: %s; slower, and packets of local "
-			      "senders with TSO do not fit frames: ethtool -K IF tso off gso off",
+		print_finding(d, NOTE, what, "warning: generic only, native: %s; slower",
 			      strerror(-rc));
 	else
 		print_finding(d, BAD, what,
 			      "refused: %s; mode = socket serves it by kernel sockets (HTTP)",
 			      strerror(-rc));
-	if (rc == -EBUSY)
-		return;
-	snprintf(what, sizeof(what), "%s AF_XDP", name);
-	rc = sl_probe_xsk(name, 0);
-	if (rc < 0)
-		print_finding(d, BAD, what, "refused: %s", strerror(-rc));
-	else
-		print_finding(
-			d, rc == SL_PORT_ZEROCOPY ? FINE : NOTE, what, "%s%s",
-			sl_port_mode_name((enum sl_port_mode)rc),
-			rc == SL_PORT_ZEROCOPY ? "" : ": works; a driver with zero-copy is faster");
+	if (rc != -EBUSY)
+		try_socket(d, name);
 }
 
 static void look_at_tags(struct doctor *d, const char *name)

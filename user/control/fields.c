@@ -143,7 +143,7 @@ static const struct stat_field port_list[] = {
 	COUNTER(sl_port_stats, tx_bytes, "bytes sent"),
 	COUNTER(sl_port_stats, rx_wakeups, "wake-ups for the fill ring"),
 	COUNTER(sl_port_stats, tx_wakeups, "wake-ups for the tx ring"),
-	COUNTER(sl_port_stats, rx_dropped, "frames dropped by the kernel for other reasons"),
+	COUNTER(sl_port_stats, rx_dropped, "frames dropped for other reasons, also of invalid packets longer than a frame"),
 	COUNTER(sl_port_stats, rx_ring_full, "frames dropped by the kernel as the rx ring was full"),
 	COUNTER(sl_port_stats, fill_empty, "frames dropped by the kernel as the fill ring was empty"),
 	COUNTER(sl_port_stats, tx_invalid, "descriptors refused by the kernel"),

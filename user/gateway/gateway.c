@@ -85,7 +85,6 @@ static int open_interface(struct sl_gateway *g, uint32_t i, struct sl_err *err)
 			       "%s:%d: interface %s: mode = adopt, but no sluice program is "
 			       "attached; attach it with ip link or xdp-loader first",
 			       at.file, at.line, ci->name);
-	sl_warn_of_link(ci, x);
 	return 0;
 }
 
@@ -198,6 +197,8 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 			if (rc)
 				return rc;
 		}
+		/* Worker 0 has the first queue. */
+		sl_warn_of_link(ci, &g->xdp[i], g->workers[0].ports[g->workers[0].port_cnt - 1]);
 	}
 	return 0;
 }

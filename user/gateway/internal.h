@@ -149,7 +149,8 @@ void sl_queues_follow(struct sl_gateway *g, uint64_t now_ns);
 void sl_queues_close(struct sl_gateway *g);
 
 /* link_warnings.c: logs what of the interface costs speed or packets. */
-void sl_warn_of_link(const struct sl_cfg_interface *ci, const struct sl_xdp *x);
+void sl_warn_of_link(const struct sl_cfg_interface *ci, const struct sl_xdp *x,
+		     const struct sl_port *p);
 
 /* routes.c */
 /* Reads the host's routes and gives them to the workers, which have not started. 0 or -errno. */

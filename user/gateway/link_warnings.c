@@ -4,16 +4,16 @@
 #include "gateway/internal.h"
 #include "xio/probe.h"
 
-static void warn_of_generic_mode(const struct sl_cfg_interface *ci, const struct sl_xdp *x)
+static void warn_of_generic_mode(const struct sl_cfg_interface *ci, const struct sl_xdp *x,
+				 const struct sl_port *p)
 {
-	if (!x->generic)
-		return;
-	if (ci->mode == SL_ATTACH_AUTO)
+	if (x->generic && ci->mode == SL_ATTACH_AUTO)
 		sl_log_warn("interface %s: mode = auto fell back to %s", ci->name, x->mode);
-	sl_log_warn("interface %s: generic mode drops packets that are longer than a frame, which "
-		    "senders on this host with TSO send; run `ethtool -K IF tso off gso off` on "
-		    "their interfaces",
-		    ci->name);
+	if (x->generic && !p->chains)
+		sl_log_warn("interface %s: generic mode of this kernel drops packets longer than a "
+			    "frame, which senders on this host with TSO send; run `ethtool -K IF "
+			    "tso off gso off` on their interfaces",
+			    ci->name);
 }
 
 static void warn_of_hidden_tags(const struct sl_cfg_interface *ci)
@@ -32,8 +32,9 @@ static void warn_of_hidden_tags(const struct sl_cfg_interface *ci)
 			    ci->name, above, ci->name);
 }
 
-void sl_warn_of_link(const struct sl_cfg_interface *ci, const struct sl_xdp *x)
+void sl_warn_of_link(const struct sl_cfg_interface *ci, const struct sl_xdp *x,
+		     const struct sl_port *p)
 {
-	warn_of_generic_mode(ci, x);
+	warn_of_generic_mode(ci, x, p);
 	warn_of_hidden_tags(ci);
 }

@@ -71,15 +71,16 @@ void sl_queues_prepare(struct sl_gateway *g, uint32_t iface, const struct sl_nic
 	}
 }
 
-static enum sl_port_mode mode_of(const struct sl_gateway *g, uint32_t iface)
+/* Returns a port that serves the interface; NULL: none. */
+static const struct sl_port *port_of(const struct sl_gateway *g, uint32_t iface)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
 		for (unsigned i = 0; i < g->workers[w].port_cnt; i++) {
 			if (g->workers[w].ports[i]->ifindex == g->xdp[iface].ifindex)
-				return (enum sl_port_mode)g->workers[w].ports[i]->mode;
+				return g->workers[w].ports[i];
 		}
 	}
-	return SL_PORT_COPY;
+	return NULL;
 }
 
 static void give_to_worker(struct sl_gateway *g, struct sl_spare_queue *s)
@@ -90,7 +91,7 @@ static void give_to_worker(struct sl_gateway *g, struct sl_spare_queue *s)
 	struct sl_err why = SL_ERR(160);
 
 	s->port->mtu = (uint16_t)(x->mtu < s->port->mtu ? x->mtu : s->port->mtu);
-	if (sl_xsk_bind(s->port, mode_of(g, s->iface), &why)) {
+	if (sl_xsk_bind(s->port, port_of(g, s->iface), &why)) {
 		sl_log_err("cannot serve a new queue: %s", why.text);
 		s->port->ops->close(s->port);
 		s->port = NULL;

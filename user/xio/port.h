@@ -34,7 +34,7 @@ struct sl_port_stats {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
 	uint64_t rx_wakeups, tx_wakeups;
 	uint64_t rx_dropped, rx_ring_full, fill_empty,
-		tx_invalid; /* from the kernel: sl_xsk_stats() */
+		tx_invalid; /* from the kernel: sl_xsk_stats(); rx_dropped also from here */
 };
 
 struct sl_port {
@@ -46,6 +46,7 @@ struct sl_port {
 	uint16_t mtu; /* largest IP packet */
 	uint16_t queue;
 	bool partial_csum; /* an L4 checksum may be the pseudo-header sum only */
+	bool chains;       /* packets longer than a frame arrive, too */
 	int fd;            /* readable when frames have arrived; -1: fake */
 	int ifindex;
 	char ifname[16];

@@ -348,7 +348,7 @@ int sl_probe_attach(int ifindex, bool generic)
 	return 0;
 }
 
-int sl_probe_xsk(const char *ifname, uint16_t queue)
+int sl_probe_xsk(const char *ifname, uint16_t queue, bool *chains)
 {
 	enum { FRAME_CNT = 64 };
 	struct sl_nic_info nic;
@@ -372,7 +372,7 @@ int sl_probe_xsk(const char *ifname, uint16_t queue)
 		close(link_fd);
 		return err;
 	}
-	mode = sl_xsk_trial(ifname, queue, generic, &umem);
+	mode = sl_xsk_trial(ifname, queue, generic, &umem, chains);
 	sl_umem_fini(&umem);
 	close(link_fd);
 	return mode;

@@ -85,8 +85,8 @@ int sl_probe_attach(int ifindex, bool generic);
 
 /*
  * Binds, for a moment, an AF_XDP socket to the queue. Returns the best mode that works (ZEROCOPY,
- * COPY, or GENERIC without native XDP) or -errno.
+ * COPY, or GENERIC without native XDP) or -errno. *chains: see sl_port.
  */
-int sl_probe_xsk(const char *ifname, uint16_t queue);
+int sl_probe_xsk(const char *ifname, uint16_t queue, bool *chains);
 
 #endif

@@ -4,7 +4,15 @@
 #define SL_XIO_XSK_H
 
 #include <xdp/xsk.h>
+#include "xio/rx_chain.h"
 #include "xio/xsk_port.h"
+
+#ifndef XDP_USE_SG
+#define XDP_USE_SG (1 << 4) /* Linux 6.6 */
+#endif
+#ifndef XDP_PKT_CONTD
+#define XDP_PKT_CONTD (1 << 0)
+#endif
 
 struct xsk_port {
 	struct sl_port port;
@@ -20,6 +28,7 @@ struct xsk_port {
 	uint32_t open_limit;    /* as last written there */
 	uint32_t open_share;
 	bool busy_poll;
+	struct sl_rx_chain chain;
 
 	struct xsk_socket *xsk;
 	struct xsk_umem *xsk_umem;

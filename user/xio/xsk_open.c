@@ -106,7 +106,10 @@ static int bind_best(struct xsk_port *x, bool generic)
 	}
 	if (x->opt.wish == SL_XSK_ZEROCOPY_ONLY)
 		return err;
-	err = bind_patiently(x, XDP_COPY);
+	err = generic ? bind_patiently(x, XDP_COPY | XDP_USE_SG) : -EINVAL;
+	x->port.chains = !err;
+	if (err == -EINVAL) /* native, or before Linux 6.6 */
+		err = bind_patiently(x, XDP_COPY);
 	if (!err)
 		x->port.mode = generic ? SL_PORT_GENERIC : SL_PORT_COPY;
 	return err;
@@ -315,11 +318,15 @@ int sl_xsk_prepare(struct sl_port **out, struct sl_umem *u, const struct sl_xdp 
 	return 0;
 }
 
-int sl_xsk_bind(struct sl_port *p, enum sl_port_mode mode, struct sl_err *err)
+int sl_xsk_bind(struct sl_port *p, const struct sl_port *like, struct sl_err *err)
 {
 	struct xsk_port *x = sl_xsk_self(p);
-	int res = bind_socket(x, mode == SL_PORT_ZEROCOPY ? XDP_ZEROCOPY : XDP_COPY);
+	const enum sl_port_mode mode = like ? (enum sl_port_mode)like->mode : SL_PORT_COPY;
+	const uint16_t flags = mode == SL_PORT_ZEROCOPY ? XDP_ZEROCOPY : XDP_COPY;
+	int res;
 
+	p->chains = like && like->chains;
+	res = bind_socket(x, p->chains ? flags | XDP_USE_SG : flags);
 	if (res)
 		return bind_failed(x, res, err);
 	p->mode = (uint8_t)mode;
@@ -332,7 +339,7 @@ void sl_xsk_expect_queues(struct sl_port *p, uint32_t cnt)
 	sl_xsk_self(p)->queue_cnt = cnt;
 }
 
-int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_umem *u)
+int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_umem *u, bool *chains)
 {
 	const struct sl_xsk_options o = {.rx_size = 64, .tx_size = 64, .fill_size = 64};
 	struct xsk_port *x = new_port(u, queue, &o);
@@ -345,6 +352,7 @@ int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_ume
 	res = bind_best(x, generic);
 	if (!res)
 		res = x->port.mode;
+	*chains = x->port.chains;
 	sl_xsk_ops.close(&x->port);
 	return res;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/check.h"
+#include "base/cpu.h"
 #include "xio/probe.h"
 #include "xio/xsk.h"
 
@@ -55,11 +56,34 @@ void sl_xsk_renew_open_limit(struct xsk_port *x)
 	__atomic_store_n(&x->queue->open_limit, x->open_limit, __ATOMIC_RELAXED);
 }
 
+static void drop_part(struct xsk_port *x, struct sl_frame *f)
+{
+	x->port.stats.rx_dropped++;
+	sl_frame_put(x->port.umem, f);
+}
+
+/* Makes segments of packets in several frames. Returns how many frames are left, in order. */
+static uint32_t split_chains(struct xsk_port *x, struct sl_frame **frames, uint32_t idx,
+			     uint32_t cnt)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		bool more = xsk_ring_cons__rx_desc(&x->rx, idx + i)->options & XDP_PKT_CONTD;
+
+		if (sl_rx_chain_take(&x->chain, frames[i], more))
+			frames[kept++] = frames[i];
+		else
+			drop_part(x, frames[i]);
+	}
+	return kept;
+}
+
 static unsigned xsk_rx_burst(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			     uint64_t now_ns)
 {
 	struct xsk_port *x = sl_xsk_self(p);
-	uint32_t idx, cnt = xsk_ring_cons__peek(&x->rx, max, &idx);
+	uint32_t idx, kept, cnt = xsk_ring_cons__peek(&x->rx, max, &idx);
 
 	if (cnt == 0)
 		return 0;
@@ -71,11 +95,12 @@ static unsigned xsk_rx_burst(struct sl_port *p, struct sl_frame **frames, unsign
 	}
 	for (uint32_t i = 0; i < cnt; i++)
 		frames[i] = take_frame(x, xsk_ring_cons__rx_desc(&x->rx, idx + i), now_ns);
+	kept = sl_unlikely(p->chains) ? split_chains(x, frames, idx, cnt) : cnt;
 	xsk_ring_cons__release(&x->rx, cnt);
 	sl_xsk_renew_open_limit(x);
 	x->filled -= cnt;
 	p->stats.rx_packets += cnt;
-	return cnt;
+	return kept;
 }
 
 static unsigned xsk_tx_burst(struct sl_port *p, struct sl_frame **frames, unsigned cnt)
@@ -243,7 +268,7 @@ void sl_xsk_stats(const struct sl_port *p, struct sl_port_stats *out)
 	*out = p->stats;
 	if (getsockopt(p->fd, SOL_XDP, XDP_STATISTICS, &st, &len) < 0)
 		return;
-	out->rx_dropped = st.rx_dropped;
+	out->rx_dropped += st.rx_dropped;
 	out->rx_ring_full = st.rx_ring_full;
 	out->fill_empty = st.rx_fill_ring_empty_descs;
 	out->tx_invalid = st.tx_invalid_descs;

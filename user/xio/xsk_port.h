@@ -40,12 +40,13 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x,
 
 /*
  * The same in steps, for a queue that does not exist yet. The first needs the capabilities of
- * sl_xsk_open(), the others do not. After the second the port has a mode, and the worker may add it;
- * it must set port->index before. A port that could not be bound can only be closed.
+ * sl_xsk_open(), the others do not. The second binds the port as `like`, a port of the same
+ * interface, is bound (NULL: in copy mode). Then the worker may add the port; it must set
+ * port->index before. A port that could not be bound can only be closed.
  */
 int sl_xsk_prepare(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x, uint16_t queue,
 		   const struct sl_xsk_options *o, struct sl_err *err);
-int sl_xsk_bind(struct sl_port *p, enum sl_port_mode mode, struct sl_err *err);
+int sl_xsk_bind(struct sl_port *p, const struct sl_port *like, struct sl_err *err);
 int sl_xsk_register(struct sl_port *p, struct sl_err *err);
 
 /* Sets the number of queues that sl_xsk_status() expects; initially that of the open. */
@@ -63,7 +64,10 @@ unsigned sl_xsk_tx_unsent(const struct sl_port *p);
 /* Returns the bytes that a frame needs for that MTU. */
 uint32_t sl_xsk_frame_need(uint32_t mtu);
 
-/* Binds without an XDP program and closes again. Returns enum sl_port_mode or -errno. */
-int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_umem *u);
+/*
+ * Binds without an XDP program and closes again. *chains: see sl_port. Returns enum sl_port_mode or
+ * -errno.
+ */
+int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_umem *u, bool *chains);
 
 #endif

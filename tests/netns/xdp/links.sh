@@ -107,6 +107,13 @@ route "/" { respond { status = 200 body = "hello\n" } }
 EOC
 gateway_start
 check "serves clients behind a bridge" within 20 hello
+head -c 1000000 /dev/zero >"$D/body"
+upload() { [ "$(cl curl -sS --max-time 20 --data-binary "@$D/body" "$1:8080/")" = hello ]; }
+check "takes the large segments of a local sender: IPv4" upload "http://$V4"
+ip -n "$G" addr add "$V6/64" dev br0 nodad
+ip -n "$C" addr replace fd99::2/64 dev "$CIF" nodad
+check "takes the large segments of a local sender: IPv6" within 20 upload "http://[$V6]"
+check "drops no frame" [ "$(metric sluice_port_rx_dropped_total)" -eq 0 ]
 check "drops no checksum" [ "$(metric 'sluice_drops_total{worker="0",reason="tcp_checksum"}')" -eq 0 ]
 gateway_end
 finish

@@ -66,6 +66,14 @@ void sl_xdp_renew(struct sl_xdp *x)
 		x->attached_id = 0;
 }
 
+static void allow_frags(struct sluice_bpf *skel)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program (p, skel->obj)
+		bpf_program__set_flags(p, bpf_program__flags(p) | BPF_F_XDP_HAS_FRAGS);
+}
+
 static int attach_link(struct sl_xdp_setup *s, bool generic)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts,
@@ -75,7 +83,15 @@ static int attach_link(struct sl_xdp_setup *s, bool generic)
 
 	if (res)
 		return res;
+	/* Generic mode: packets longer than a frame come in several (Linux 5.18). */
+	if (generic)
+		allow_frags(x->skel);
 	res = sluice_bpf__load(x->skel);
+	if (res == -EINVAL && generic) {
+		res = open_skel(s, generic, is_veth(&s->nic));
+		if (!res)
+			res = sluice_bpf__load(x->skel);
+	}
 	if (res) {
 		if (res == -EPERM || res == -EACCES)
 			return sl_fail(
