@@ -33,6 +33,15 @@ const char *conf_line_name(const struct conf_parse *p, int line, int from,
 /* Returns the `of` of mistakes in the current block of kind b: its object, or &line[b]. */
 const void *conf_owner(const struct conf_parse *p, enum conf_block b);
 
+/* objects.c: begins the object of a block. Returns NULL without memory, or if there are too many. */
+void *conf_new_object(struct conf_parse *p, enum conf_block b, const char *title, int line);
+/* parse.c: gives unset keys of block b their defaults: those that are lists, or the others. */
+void conf_set_defaults(struct conf_parse *p, enum conf_block b, bool lists);
+/* parse.c: forgets which keys of kind b were set: another block begins. */
+void conf_forget_keys(struct conf_parse *p, enum conf_block b);
+/* parse.c: keeps "path = value" for the comparison of a reload. */
+void conf_record_setting(struct conf_parse *p, const char *text, bool restart);
+
 /* quotas.c: begins a quota; NULL: one too many. */
 void *conf_new_quota(struct conf_parse *p, const char *title, int line);
 /* quotas.c: returns the index of a quota, or quota_cnt. */
