@@ -104,7 +104,7 @@ struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl);
 SL_COLD void sl_client_abort(struct sl_client *cl);
 /*
  * Closes the connection once idle. One that has sent nothing yet, or is within its TLS handshake,
- * has a second for its first bytes, and gets the reply to the request that they begin.
+ * has a second for its first bytes. The request that they begin is answered.
  */
 void sl_client_drain(struct sl_client *cl);
 
