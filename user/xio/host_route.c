@@ -16,6 +16,7 @@
 enum {
 	EVENTS_PER_POLL = 1024,
 	ANSWER_LEN = 32768, /* the kernel's dumps come in parts of at most this size */
+	ANSWERS_MAX = 1024, /* of a dump */
 	ATTR_MAX = 31,
 	LIST_STEP = 64,
 };
@@ -55,18 +56,24 @@ static void *add_item(struct list *l)
 	return memset((char *)l->items + l->cnt++ * l->size, 0, l->size);
 }
 
+/* Ends at an attribute that is longer than the rest. RTA_NEXT() would wrap around without padding. */
 static void read_attrs(struct attrs *a, const void *first, size_t len)
 {
 	const struct rtattr *rta = first;
 
 	memset(a, 0, sizeof(*a));
-	for (; RTA_OK(rta, len); rta = RTA_NEXT(rta, len)) {
-		unsigned type = rta->rta_type & (unsigned)NLA_TYPE_MASK;
+	while (len >= sizeof(*rta) && rta->rta_len >= sizeof(*rta) && rta->rta_len <= len) {
+		const unsigned type = rta->rta_type & (unsigned)NLA_TYPE_MASK;
+		const size_t step = RTA_ALIGN((size_t)rta->rta_len);
 
 		if (type <= ATTR_MAX)
 			a->at[type] = rta;
 		else
 			a->unknown = true;
+		if (step >= len)
+			break;
+		len -= step;
+		rta = (const struct rtattr *)((const char *)rta + step);
 	}
 }
 
@@ -101,6 +108,11 @@ static uint8_t family_of(int af)
 	return af == AF_INET ? 4 : af == AF_INET6 ? 6 : 0;
 }
 
+static bool is_prefix_len(uint8_t family, unsigned len)
+{
+	return len <= 8 * addr_len(family);
+}
+
 /* Rules on properties that packets of the gateway do not have never match. */
 static bool never_matches(const struct attrs *a)
 {
@@ -123,7 +135,7 @@ static int add_rule(struct dump *d, const struct nlmsghdr *nh)
 	struct attrs a;
 	uint32_t suppress;
 
-	if (!family)
+	if (!family || !is_prefix_len(family, frh->src_len) || !is_prefix_len(family, frh->dst_len))
 		return 0;
 	read_attrs(&a, (const char *)frh + NLMSG_ALIGN(sizeof(*frh)),
 		   nh->nlmsg_len - NLMSG_LENGTH(sizeof(*frh)));
@@ -228,7 +240,7 @@ static int add_route(struct dump *d, const struct nlmsghdr *nh)
 	struct sl_host_route *r;
 	struct attrs a;
 
-	if (!family || is_skipped(rt))
+	if (!family || !is_prefix_len(family, rt->rtm_dst_len) || is_skipped(rt))
 		return 0;
 	r = add_item(&d->routes);
 	if (!r)
@@ -262,7 +274,7 @@ static int add_neighbour(struct dump *d, const struct nlmsghdr *nh)
 		return 0;
 	n = add_item(&d->neighbours);
 	if (!n)
-		return errno == E2BIG ? 0 : -errno;
+		return -errno;
 	n->family = family;
 	n->ifindex = nd->ndm_ifindex;
 	n->stale = nd->ndm_state == NUD_STALE;
@@ -281,10 +293,19 @@ static int add_message(struct dump *d, const struct nlmsghdr *nh)
 	}
 }
 
+/* NLMSG_NEXT() would wrap around without padding. */
+static const struct nlmsghdr *next_message(const struct nlmsghdr *nh, size_t *len)
+{
+	const size_t step = NLMSG_ALIGN((size_t)nh->nlmsg_len);
+
+	*len = step < *len ? *len - step : 0;
+	return (const struct nlmsghdr *)((const char *)nh + step);
+}
+
 /* Returns 1 at the end of the dump, 0 if there is more, or -errno. */
 static int read_answer(struct dump *d, const struct nlmsghdr *nh, size_t len, uint32_t seq)
 {
-	for (; NLMSG_OK(nh, len); nh = NLMSG_NEXT(nh, len)) {
+	for (; NLMSG_OK(nh, len); nh = next_message(nh, &len)) {
 		int rc;
 
 		if (nh->nlmsg_seq != seq)
@@ -306,7 +327,25 @@ static int read_answer(struct dump *d, const struct nlmsghdr *nh, size_t len, ui
 	return 0;
 }
 
-/* Asks for all objects of a type; a socket of its own ends an answer that is not read fully. */
+/* Receives a part of the kernel's answer. Returns its length, 0 for another sender's, or -errno. */
+static ssize_t receive_answer(int fd, void *answer)
+{
+	struct sockaddr_nl from = {0};
+	socklen_t from_len = sizeof(from);
+	ssize_t len =
+		recvfrom(fd, answer, ANSWER_LEN, MSG_TRUNC, (struct sockaddr *)&from, &from_len);
+
+	if (len < 0)
+		return -errno;
+	if (from_len != sizeof(from) || from.nl_pid)
+		return 0;
+	return len > ANSWER_LEN ? -EMSGSIZE : len;
+}
+
+/*
+ * Asks for all objects of a type. Returns 0, -E2BIG for too many, or another -errno. The socket of
+ * each dump is closed, so that the rest of an answer is lost.
+ */
 static int dump_objects(struct dump *d, uint16_t type, int af)
 {
 	struct {
@@ -332,10 +371,10 @@ static int dump_objects(struct dump *d, uint16_t type, int af)
 		 setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
 		 send(fd, &ask, sizeof(ask), 0) < 0)
 		rc = -errno;
-	while (!rc) {
-		ssize_t len = recv(fd, answer, ANSWER_LEN, 0);
+	for (int i = 0; !rc; i++) {
+		const ssize_t len = i < ANSWERS_MAX ? receive_answer(fd, answer) : -E2BIG;
 
-		rc = len < 0 ? -errno : read_answer(d, answer, (size_t)len, 1);
+		rc = len < 0 ? (int)len : read_answer(d, answer, (size_t)len, 1);
 	}
 	free(answer);
 	if (fd >= 0)
@@ -408,6 +447,8 @@ static int read_neighbours(struct sl_host_routes *h, bool *changed)
 	};
 	int rc = read_both(&d, RTM_GETNEIGH);
 
+	if (rc == -E2BIG)
+		rc = 0;
 	if (!rc)
 		*changed |= replace_list(&h->neighbours, &h->neighbour_cnt, &d.neighbours);
 	free_dump(&d);

@@ -124,9 +124,9 @@ TEST(other_long_packets_are_dropped)
 	make(6, SL_TCP_ACK);
 	frames[0].data[14] = 0;
 	ck_assert_int_eq(dropped(), PARTS);
-	for (uint16_t len = 0; len < l4 + 20 + TS; len++) {
+	for (size_t len = 0; len < l4 + 20 + TS; len++) {
 		make(6, SL_TCP_ACK);
-		frames[0].len = len; /* headers in two frames */
+		frames[0].len = (uint16_t)len; /* headers in two frames */
 		ck_assert_int_eq(dropped(), PARTS);
 	}
 }
