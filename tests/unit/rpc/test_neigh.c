@@ -19,6 +19,11 @@ static void set_up(void)
 			"ip address add 2001:db8::1/64 dev here nodad &&"
 			"ip link set lo up && ip link set here up && ip link set there up"),
 		0);
+	/* A worker of the kernel adds the route to an IPv6 address of a link that comes up. */
+	ck_assert_int_eq(test_sh("for i in $(seq 1000); do "
+				 "ip -6 route show table local | grep -q '2001:db8::1 ' && exit;"
+				 "sleep 0.01; done; exit 1"),
+			 0);
 	ifindex = if_nametoindex("here");
 }
 
