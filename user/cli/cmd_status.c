@@ -83,6 +83,8 @@ static const char *health_of(const json_t *b)
 		return " (ejected for its failures)";
 	if (cli_number(b, "trial") > 0)
 		return " (tried again after failures)";
+	if (json_is_true(json_object_get(b, "other_zone")))
+		return " (in another zone)";
 	return json_is_true(json_object_get(b, "backup")) ? " (backup)" : "";
 }
 

@@ -142,6 +142,7 @@ struct sl_cfg_backend {
 	const char *host;     /* http, h2c: Host of all requests; NULL: the client's */
 	uint32_t weight;
 	bool backup;          /* serves if no other does */
+	const char *zone;     /* NULL: the gateway's */
 	uint64_t health_hash; /* http, h2c: of the pool's health checks; 0: none */
 	int line;
 };
@@ -326,6 +327,7 @@ struct sl_config {
 	struct sl_cfg_admin admin;
 	struct sl_cfg_access_log access_log;
 	struct sl_cfg_agents agents;
+	const char *zone; /* of the gateway; NULL: none */
 	const char *user; /* account after the start; "root": unchanged, without capabilities */
 	const char **descriptor_sets; /* gRPC reflection */
 	uint32_t descriptor_set_cnt;

@@ -15,6 +15,9 @@ const struct conf_key conf_keys[] = {
 	     .help = "account of the running gateway. shm backends must accept it, and it must "
 	     	"be able to read this file and key files. root: keeps uid 0 without "
 	     	"capabilities"),
+	ROOT("zone", conf_string, zone, 1, 63, .what = "a name of 1 to 63 characters",
+	     .help = "where this gateway runs, such as a rack or data centre. Pools prefer their "
+	     	"backends of this zone (backend.zone); none: zones do not matter"),
 	ROOT("log_level", conf_log_level, log_level, .fallback = "info",
 	     .what = "one of err, warn, info, debug",
 	      .help = "least severe level that is logged"),
@@ -190,6 +193,10 @@ const struct conf_key conf_keys[] = {
 			"and as busy"),
 	BACKEND("backup", conf_bool, false, backup, .fallback = "no",
 		.help = "gets requests only while no other backend of the pool can"),
+	BACKEND("zone", conf_string, false, zone, 1, 63, .what = "a name of 1 to 63 characters",
+		.help = "zone of the backend. If it is not the gateway's, it gets requests only "
+			"while no backend of the gateway's zone can, and before backups; none: "
+			"as in the gateway's zone"),
 	BACKEND("bootstrap", conf_endpoint, false, first,
 		.what = ENDPOINTS " or tcp://HOST:PORT",
 		.help = "second endpoint of the same backend that connects faster, such as "

@@ -120,6 +120,7 @@ static json_t *backend_json(const struct sl_backend_info *b)
 	add_table(o, &dial_fields, &b->dialled);
 	add_table(o, &health_fields, &b->health);
 	json_object_set_new(o, "backup", json_boolean(b->health.backup));
+	json_object_set_new(o, "other_zone", json_boolean(b->health.other_zone));
 	add_table(o, &backend_fields, &b->stats);
 	return o;
 }

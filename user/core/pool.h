@@ -30,6 +30,9 @@
 /* OFFERED: a transport is on its way to the worker. UNREADY: up, but takes no new requests. */
 enum sl_backend_state { SL_BACKEND_DOWN, SL_BACKEND_OFFERED, SL_BACKEND_UP, SL_BACKEND_UNREADY };
 
+/* Backends of a tier serve while those of lower ones cannot. */
+enum sl_tier { SL_TIER_NEAR, SL_TIER_OTHER_ZONE, SL_TIER_BACKUP, SL_TIER_CNT };
+
 /* A backend of one worker; argument of its channel's upcalls. */
 struct sl_backend_ref {
 	struct sl_list made;      /* control */
@@ -50,7 +53,7 @@ struct sl_backend_ref {
 	bool joined;       /* in the configuration in force */
 	bool served;       /* by the batcher */
 	bool was_served;   /* before */
-	bool backup;       /* configured */
+	uint8_t tier;      /* enum sl_tier */
 	bool trial;        /* gets one request at a time */
 	_Atomic int state; /* enum sl_backend_state; dialer: DOWN to OFFERED, worker: all others */
 	/* worker: switches to another transport that succeeded, or failed */

@@ -262,6 +262,14 @@ void sl_worker_cfg_prepare(struct sl_worker_cfg *t, struct sl_core *c)
 	atomic_store_explicit(&t->step, SL_WORKER_CFG_PREPARED, memory_order_release);
 }
 
+static enum sl_tier tier_of(const struct sl_config *cfg, const struct sl_cfg_backend *b)
+{
+	if (b->backup)
+		return SL_TIER_BACKUP;
+	return cfg->zone && b->zone && strcmp(cfg->zone, b->zone) != 0 ? SL_TIER_OTHER_ZONE
+								       : SL_TIER_NEAR;
+}
+
 static void change_backends(struct sl_pool *g, const struct sl_worker_cfg_pool *tp, uint32_t cnt)
 {
 	g->health = NULL;
@@ -274,7 +282,7 @@ static void change_backends(struct sl_pool *g, const struct sl_worker_cfg_pool *
 
 		m->leaving = false;
 		m->weight = g->cfg->backends[i].weight;
-		m->backup = g->cfg->backends[i].backup;
+		m->tier = (uint8_t)tier_of(g->wcfg->cfg, &g->cfg->backends[i]);
 		g->health = m->health->pool;
 		if (m->joined)
 			continue;

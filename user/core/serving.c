@@ -2,8 +2,8 @@
 /*
  * Which backends of a pool get requests:
  *
- *   connected, port up, not drained -> not ejected, unless too few are left -> no backup, unless
- *   no other is left
+ *   connected, port up, not drained -> not ejected, unless too few are left -> of the lowest
+ *   tier that has any: the gateway's zone, other zones, backups
  *
  * and their shares: weight, slow start, trial after an ejection.
  */
@@ -15,11 +15,11 @@
 #define RAMP_NS (100 * SL_NS_PER_MS) /* between updates of a slow start */
 
 struct census {
-	bool held;                 /* no port is up: those that are down serve */
-	bool panic;                /* ejected backends serve as well */
-	bool backups;              /* serve */
-	uint32_t up, ejected;      /* all */
-	uint32_t primary, healthy; /* no backups: up; not ejected */
+	bool held;                     /* no port is up: those that are down serve */
+	bool panic;                    /* ejected backends serve as well */
+	uint8_t last;                  /* tiers up to this one serve */
+	uint32_t up, ejected;          /* all */
+	uint32_t serving[SL_TIER_CNT]; /* up and, unless in panic, not ejected */
 };
 
 static bool is_up(const struct sl_backend_ref *m, bool held)
@@ -36,7 +36,7 @@ static bool is_ejected(const struct sl_backend_ref *m)
 
 static bool serves(const struct sl_backend_ref *m, const struct census *c)
 {
-	return is_up(m, c->held) && (c->panic || !is_ejected(m)) && (c->backups || !m->backup);
+	return is_up(m, c->held) && (c->panic || !is_ejected(m)) && m->tier <= c->last;
 }
 
 static struct census count_backends(const struct sl_pool *g)
@@ -46,19 +46,20 @@ static struct census count_backends(const struct sl_pool *g)
 	for (uint32_t i = 0; i < g->room; i++)
 		c.held = c.held && !is_up(g->by_number[i], false);
 	for (uint32_t i = 0; i < g->room; i++) {
-		const struct sl_backend_ref *m = g->by_number[i];
-		bool healthy;
-
-		if (!is_up(m, c.held))
+		if (!is_up(g->by_number[i], c.held))
 			continue;
-		healthy = !is_ejected(m);
 		c.up++;
-		c.ejected += !healthy;
-		c.primary += !m->backup;
-		c.healthy += !m->backup && healthy;
+		c.ejected += is_ejected(g->by_number[i]);
 	}
 	c.panic = sl_outlier_panic(c.up, c.ejected);
-	c.backups = c.panic ? !c.primary : !c.healthy;
+	for (uint32_t i = 0; i < g->room; i++) {
+		const struct sl_backend_ref *m = g->by_number[i];
+
+		if (is_up(m, c.held) && (c.panic || !is_ejected(m)))
+			c.serving[m->tier]++;
+	}
+	while (c.last + 1 < SL_TIER_CNT && !c.serving[c.last])
+		c.last++;
 	return c;
 }
 

@@ -92,7 +92,7 @@ struct sl_dial_stats {
 
 struct sl_backend_health_info {
 	uint64_t ejections, faults; /* of this worker */
-	uint32_t ejected, trial, drained, backup;
+	uint32_t ejected, trial, drained, backup, other_zone;
 	uint32_t weight;
 };
 

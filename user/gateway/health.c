@@ -61,6 +61,7 @@ void sl_snapshot_health(const struct sl_backend_ref *m, struct sl_backend_info *
 		.trial = state == SL_HEALTH_TRIAL,
 		.drained = atomic_load(&h->drained),
 		.weight = weight ? weight : m->weight,
-		.backup = m->backup,
+		.backup = m->tier == SL_TIER_BACKUP,
+		.other_zone = m->tier == SL_TIER_OTHER_ZONE,
 	};
 }

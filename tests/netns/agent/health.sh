@@ -32,8 +32,10 @@ pool four {
 	backend d { endpoint = "http://127.0.0.1:8004" }
 	slow_start = 0
 }
+zone = "west"
 pool spare {
-	backend a { endpoint = "http://127.0.0.1:8001" backup = yes }
+	backend a { endpoint = "http://127.0.0.1:8001" backup = yes zone = "west" }
+	backend b { endpoint = "http://127.0.0.1:8002" zone = "east" }
 	backend d { endpoint = "http://127.0.0.1:8004" }
 }
 route "/three" { pool = three stream = no }
@@ -108,9 +110,12 @@ check "status shows it" eval "gw '$SLUICE' status -c '$D/gw.conf' | grep 'four/a
 check "and is used again" eval "sets four/a state=up weight=1 && load /four 400 && of \"50 < n('a', 0) < 150\""
 refuses() { ! sets four/a state=off && ! sets four/a size=3 && ! sets four/x state=up && ! sets four/b weight=0; }
 check "other values are refused" refuses
-check "a backup gets nothing while another is up" eval "load /spare 100 && of \"n('d') >= 100\""
-check "and all while that is drained" eval "sets spare/d state=drain && load /spare 100 && of \"n('a') >= 100\""
+check "a backup and another zone get nothing while a backend of this zone is up" eval "load /spare 100 && of \"n('d') >= 100\""
+check "then the other zone gets all" eval "sets spare/d state=drain && load /spare 100 && of \"n('b') >= 100\""
+check "status shows it" eval "gw '$SLUICE' status -c '$D/gw.conf' | grep 'spare/b.*another zone'"
+check "then the backup" eval "sets spare/b state=drain && load /spare 100 && of \"n('a') >= 100\""
 sets spare/d state=up >/dev/null
+sets spare/b state=up >/dev/null
 
 # Half of a pool is killed under load: what may be repeated is.
 half() {

@@ -217,7 +217,7 @@ TEST(refusals_and_clients_that_leave_do_not_count)
 
 TEST(backup_serves_only_without_the_others)
 {
-	bed_member(1)->backup = true;
+	bed_member(1)->tier = SL_TIER_BACKUP;
 	sl_pool_update_batcher(bed_member(1)->pool);
 	ck_assert_uint_eq(ask_many(20, 1, 200), 0);
 	bed.backends[0].broken = -ENOTCONN;
@@ -228,10 +228,34 @@ TEST(backup_serves_only_without_the_others)
 	ck_assert_uint_eq(ask_many(20, 1, 200), 0);
 }
 
+TEST(backend_of_another_zone_serves_only_without_those_of_this_zone)
+{
+	bed_member(1)->tier = SL_TIER_OTHER_ZONE;
+	sl_pool_update_batcher(bed_member(1)->pool);
+	ck_assert_uint_eq(ask_many(20, 1, 200), 0);
+	bed.backends[0].broken = -ENOTCONN;
+	bed_turns(3);
+	ck_assert_uint_eq(ask_many(5, 1, 200), 5);
+	bed_connect(0, false);
+	bed_turns(3);
+	ck_assert_uint_eq(ask_many(20, 1, 200), 0);
+}
+
+TEST(backup_serves_only_without_backends_of_other_zones)
+{
+	bed_member(0)->tier = SL_TIER_OTHER_ZONE;
+	bed_member(1)->tier = SL_TIER_BACKUP;
+	sl_pool_update_batcher(bed_member(1)->pool);
+	ck_assert_uint_eq(ask_many(20, 1, 200), 0);
+	bed.backends[0].broken = -ENOTCONN;
+	bed_turns(3);
+	ck_assert_uint_eq(ask_many(5, 1, 200), 5);
+}
+
 /* The backup counts as the other half of the pool. */
 TEST(backup_serves_while_the_only_other_backend_is_ejected)
 {
-	bed_member(1)->backup = true;
+	bed_member(1)->tier = SL_TIER_BACKUP;
 	sl_pool_update_batcher(bed_member(1)->pool);
 	ck_assert_uint_eq(ask_many(20, 0, 500), 3);
 	ck_assert(bed_member(1)->served);
