@@ -118,7 +118,7 @@ python_backend() {
 	in_group env "${SANITIZED_PYTHON[@]}" PYTHONPATH="$BUILD/python" /usr/bin/python3 "$here/$program" "shm://$D/$name.sock" "$@" \
 		>>"$D/$name.log" 2>&1 </dev/null &
 	pid_of[$name]=$!
-	within 30 test -S "$D/$name.sock" || { cat "$D/$name.log" >"$D/out"; say_failed "backend $name does not start"; }
+	within 90 test -S "$D/$name.sock" || { cat "$D/$name.log" >"$D/out"; say_failed "backend $name does not start"; }
 }
 
 # end_process PID SECONDS: SIGTERM; true if it ended in time, and its status is in $status.
@@ -161,7 +161,7 @@ is_ready() { grep -q '^ready$' "$D/gw.log" || ! alive "$gateway_pid"; }
 
 gateway_start() {
 	gateway_spawn
-	within 30 is_ready
+	within 90 is_ready
 	if ! grep -q '^ready$' "$D/gw.log"; then
 		tail -n 5 "$D"/*.log >"$D/out" 2>&1
 		for p in "${!pid_of[@]}"; do alive "${pid_of[$p]}" || echo "$p has ended" >>"$D/out"; done

@@ -75,11 +75,12 @@ check "descriptors too" [ $(((files - few_files) / more)) -le 4 ]
 check "threads do not" [ "$threads" -le 80 ]
 
 # Half of them go, and as many come with other names, while there is load.
-load 6s &
+load 60s &
 wrk=$!
 config 100 $((ALL - 1)) && reload && config 0 $((ALL / 2 - 1)) && reload && config 0 $((ALL - 1)) c && reload
 check "three reloads under load" [ $? -eq 0 ]
 check "while there was load" alive $wrk
+pkill -INT -P $wrk
 wait $wrk
 check "lose no request" clean
 check "those that have left are gone" within 30 up $ALL

@@ -613,7 +613,7 @@ static const struct {
 	{"route / { respond { status = 200 }\ninclude = x }",
 	 "t.conf:2: found unknown key \"include\" (it belongs outside of all blocks); allowed: "},
 	{"worker_processes 4;\nuser = www;",
-	 "t.conf:1: found unknown key \"worker_processes\"; allowed: user, log_level, request_path, "},
+	 "t.conf:1: found unknown key \"worker_processes\"; allowed: user, zone, log_level, request_path, "},
 	{"user = \"abc", "t.conf:1: found a text without its closing quote; allowed: a quote at"},
 	{"interface \"eth0 { }\nlistener \"web\" { port = 1 }\nuser = \"www\"",
 	 "t.conf:1: found a text without its closing quote; allowed: a quote at"},
