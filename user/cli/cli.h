@@ -46,6 +46,7 @@ int cli_trace(int argc, char **argv);
 int cli_events(int argc, char **argv);
 int cli_load(int argc, char **argv);
 int cli_agent(int argc, char **argv);
+int cli_ingress(int argc, char **argv);
 int cli_version(int argc, char **argv);
 int cli_help(int argc, char **argv);
 
@@ -75,6 +76,15 @@ bool cli_take_only_options(int argc, char **argv, const char *allowed, struct cl
 int cli_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns CLI_USAGE; names --help. */
 int cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+struct cli_gateway {
+	const char *command; /* for messages */
+	const char *file;    /* configuration */
+	const char *text;    /* the configuration itself instead of a file */
+	bool no_supervise;
+};
+/* Runs a gateway until it ends. Returns the exit status. */
+int cli_run_gateway(const struct cli_gateway *how);
 
 /*
  * Loads a configuration, checks it against this system, and indexes its descriptor sets. Returns

@@ -331,18 +331,39 @@ static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zy
 
 static struct sl_agent_folder agents_folder; /* the supervisor's */
 
+/*
+ * Writes the text of a configuration into the agents' folder, before each start: the folder may have
+ * been removed. Returns the file's path, or NULL and one line in err.
+ */
+static const char *write_config(const char *text, struct sl_err *err)
+{
+	static char path[sizeof(agents_folder.path) + 32];
+	FILE *f;
+	bool ok;
+
+	snprintf(path, sizeof(path), "%s/gateway.conf", agents_folder.path);
+	(void)unlink(path);
+	f = fopen(path, "wxe");
+	ok = f && fputs(text, f) >= 0;
+	ok = f && fclose(f) == 0 && ok && chmod(path, 0644) == 0;
+	if (!ok)
+		sl_err_set(err, "%s: %s", path, strerror(errno));
+	return ok ? path : NULL;
+}
+
 static int run_gateway(void *arg)
 {
-	const char *file = arg;
+	const struct cli_gateway *how = arg;
 	struct sl_config *c;
 	struct sl_zygote *zygote = NULL;
 	struct sl_gateway *g = NULL;
 	static char text[SL_CFG_ERR_LEN];
 	struct sl_err err = {text, sizeof(text)};
+	const char *file = how->text ? write_config(how->text, &err) : how->file;
 	int rc = CLI_FAILED;
 
 	sl_control_block_signals();
-	c = sl_config_load(file, &err);
+	c = file ? sl_config_load(file, &err) : NULL;
 	if (c) {
 		sl_log_level_set((enum sl_log_level)c->log_level);
 		/* Before anything secret is read, which agents would inherit. */
@@ -376,13 +397,27 @@ static void check_folder(void *arg)
 	sl_agent_folder_restore(&agents_folder);
 }
 
+int cli_run_gateway(const struct cli_gateway *how)
+{
+	struct sl_supervised gateway = {.run = run_gateway,
+					.clean = clean_up,
+					.look = check_folder,
+					.arg = (void *)(uintptr_t)how};
+	struct sl_err err = SL_ERR(200);
+	int rc;
+
+	sl_log_open();
+	clean_up(NULL);
+	if (sl_agent_folder_make(&agents_folder, &err) != 0)
+		return cli_error(how->command, "%s", err.text);
+	rc = how->no_supervise ? run_gateway(gateway.arg) : sl_supervise(&gateway);
+	sl_agent_folder_remove(&agents_folder);
+	return rc;
+}
+
 int cli_run(int argc, char **argv)
 {
-	struct sl_supervised gateway = {
-		.run = run_gateway, .clean = clean_up, .look = check_folder};
-	struct sl_err err = SL_ERR(200);
 	struct cli_options o;
-	int rc;
 
 	argc = cli_take_options(argc, argv, "cu", &o);
 	if (argc < 0)
@@ -390,12 +425,6 @@ int cli_run(int argc, char **argv)
 	if (argc > 1 || !o.config)
 		return cli_usage("run", "found %s; allowed: -c FILE, --no-supervise",
 				 argc > 1 ? argv[1] : "no configuration");
-	gateway.arg = (void *)(uintptr_t)o.config;
-	sl_log_open();
-	clean_up(NULL);
-	if (sl_agent_folder_make(&agents_folder, &err) != 0)
-		return cli_error("run", "%s", err.text);
-	rc = o.no_supervise ? run_gateway(gateway.arg) : sl_supervise(&gateway);
-	sl_agent_folder_remove(&agents_folder);
-	return rc;
+	return cli_run_gateway(&(struct cli_gateway){
+		.command = "run", .file = o.config, .no_supervise = o.no_supervise});
 }

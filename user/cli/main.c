@@ -131,6 +131,25 @@ const struct cli_command cli_commands[] = {
 	 "One agent may front several servers: --listen and --to once for each. Servers on\n"
 	 "the gateway's own host need none: an endpoint may name them. SIGTERM drains.\n",
 	 cli_agent},
+	{"ingress", "--listen ADDRESSES --to ENDPOINTS [OPTIONS]",
+	 "local sockets for programs whose servers are behind agents on other hosts",
+	 "  --listen ADDRESSES   where programs of this host connect: 127.0.0.1:PORT, [::1]:PORT,\n"
+	 "                       *:PORT, unix:/PATH, or several with commas between them\n"
+	 "  --to ENDPOINTS       where `sluice agent` listens: rdma://ADDRESS:PORT,\n"
+	 "                       rdma+ud://ADDRESS:PORT, tcp://HOST:PORT, shm:///PATH; requests are\n"
+	 "                       spread over several with commas between them\n"
+	 "  --key-file FILE      shared key of the agents behind rdma and tcp\n"
+	 "  --user NAME          account to serve as when started as root (default sluice)\n"
+	 "  --group NAME         group whose members may use Unix sockets\n"
+	 "  --workers N          threads (1)\n"
+	 "  --admin PATH         admin socket, or none (default: in /run/sluice)\n"
+	 "  --log-level LEVEL    err, warn, info, debug\n"
+	 "  --print              print the configuration of the gateway that this would run\n"
+	 "\n"
+	 "HTTP/1.1, HTTP/2 and gRPC pass unchanged, so neither client nor server is changed.\n"
+	 "One ingress may serve several services: --listen and --to once for each. It is a\n"
+	 "gateway on kernel sockets: `sluice status` looks at it, SIGTERM drains.\n",
+	 cli_ingress},
 	{"load", "[OPTIONS] http[s]://ADDRESS:PORT/PATH", "load generator, closed or open loop",
 	 "  -n, --connections N  (1)         -d, --depth N     requests in flight on each (1)\n"
 	 "  -t, --time D         (10s)       -w, --warmup D    not counted (500ms)\n"
