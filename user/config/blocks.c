@@ -27,6 +27,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_ADMIN] = "admin",
 	[CONF_ACCESS_LOG] = "access_log",
 	[CONF_AGENTS] = "agents",
+	[CONF_TRACE] = "trace",
 	[CONF_QUOTA] = "quota",
 	[CONF_KEYS] = "keys",
 };

@@ -516,6 +516,11 @@ void conf_check(struct conf_parse *p)
 	    !conf_diags_has(&p->mistakes, &p->line[CONF_ACCESS_LOG]))
 		conf_fail(p, p->line[CONF_ACCESS_LOG], NULL,
 			  "found access_log without file; allowed: access_log { file = ... }");
+	if (p->line[CONF_TRACE] && !sl_cfg_traces(&p->cfg->trace) &&
+	    !conf_diags_has(&p->mistakes, &p->line[CONF_TRACE]))
+		conf_fail(p, p->line[CONF_TRACE], NULL,
+			  "found trace without request_id and otlp; allowed: trace { request_id = "
+			  "yes }, trace { otlp = URL }, or both");
 	check_interfaces(p);
 	check_workers(p);
 	check_listener_cnt(p);

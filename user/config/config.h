@@ -264,6 +264,25 @@ struct sl_cfg_access_log {
 	double sample;   /* share of successful requests; others are always logged */
 };
 
+enum { SL_CFG_OTLP_MAX = 250 };
+
+/* Request ids and traces. */
+struct sl_cfg_trace {
+	bool request_id;
+	const char *otlp; /* URL of the collector; NULL: none */
+	double sample;    /* share of new traces */
+	uint64_t slow_ns; /* 0: no request is slow */
+};
+
+/* Returns true if requests have ids or traces. */
+static inline bool sl_cfg_traces(const struct sl_cfg_trace *t)
+{
+	return t->request_id || t->otlp;
+}
+
+/* Splits http://ADDRESS:PORT/PATH. Returns false if it is none. */
+bool sl_cfg_parse_otlp(const char *url, struct sl_addr *at, const char **path);
+
 static inline uint32_t sl_log_fields(const struct sl_cfg_access_log *l)
 {
 	return l->fields ? l->fields : (1u << SL_LOG_FIELD_CNT) - 1;
@@ -326,6 +345,7 @@ struct sl_config {
 	struct sl_cfg_limits limits;
 	struct sl_cfg_admin admin;
 	struct sl_cfg_access_log access_log;
+	struct sl_cfg_trace trace;
 	struct sl_cfg_agents agents;
 	const char *zone; /* of the gateway; NULL: none */
 	const char *user; /* account after the start; "root": unchanged, without capabilities */

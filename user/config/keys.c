@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "config/client_keys.h"
+#include "config/trace_keys.h"
 #include "sluice/types.h"
 
 /* clang-format off */
@@ -521,6 +522,7 @@ const struct conf_key conf_keys[] = {
 		   	"X-Request-Id, trace_id comes from traceparent"),
 	ACCESS_LOG("sample", conf_share, false, sample, .fallback = "1",
 		   .help = "share of requests below status 400 that get a line; all others do"),
+	CONF_TRACE_KEYS,
 };
 /* clang-format on */
 const size_t conf_key_cnt = SL_ARRAY_LEN(conf_keys);

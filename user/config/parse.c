@@ -386,7 +386,7 @@ void conf_parse_text(struct conf_parse *p, const char *text)
 {
 	static const enum conf_block always[] = {CONF_ROOT,       CONF_WORKERS, CONF_LIMITS,
 						 CONF_TCP,        CONF_MEMORY,  CONF_ADMIN,
-						 CONF_ACCESS_LOG, CONF_AGENTS};
+						 CONF_ACCESS_LOG, CONF_AGENTS,  CONF_TRACE};
 	struct sl_config *c = p->cfg;
 	struct block_opts *opts = calloc(1, sizeof(*opts));
 

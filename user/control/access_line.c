@@ -11,25 +11,16 @@
 #include "front/codes.h"
 #include "front/front.h"
 
-static struct sl_code_end end_of(const struct sl_event *e)
-{
-	return (struct sl_code_end){.status = e->status,
-				    .grpc_status = e->grpc_status,
-				    .proto = e->proto,
-				    .begun = e->begun,
-				    .outcome = (enum sl_outcome)e->outcome};
-}
-
 unsigned sl_access_status(const struct sl_event *e)
 {
-	struct sl_code_end end = end_of(e);
+	struct sl_code_end end = sl_event_code(e);
 
 	return sl_code_http(&end);
 }
 
 unsigned sl_access_grpc_status(const struct sl_event *e)
 {
-	struct sl_code_end end = end_of(e);
+	struct sl_code_end end = sl_event_code(e);
 
 	return sl_code_grpc(&end);
 }

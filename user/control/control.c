@@ -50,6 +50,13 @@ struct sl_control *sl_control_open(const struct sl_control_options *opt, struct 
 		return NULL;
 	}
 	c->opt = *opt;
+	c->otlp = sl_otlp_new();
+	if (!c->otlp) {
+		sl_err_set(err, "control: out of memory");
+		free(c);
+		return NULL;
+	}
+	sl_otlp_configure(c->otlp, &opt->config->trace);
 	c->service_max = sl_gateway_info(opt->gateway)->service_max;
 	fill_signals(&set);
 	c->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -77,8 +84,10 @@ void sl_control_close(struct sl_control *c)
 {
 	sl_admin_close(c->admin);
 	c->admin = NULL;
-	if (c->log)
+	if (c->log || sl_otlp_is_on(c->otlp))
 		sl_request_feed_run(c);
+	sl_otlp_finish(c->otlp);
+	sl_otlp_free(c->otlp);
 	sl_access_log_close(c->log);
 	sl_config_free(c->reload_wait);
 	sl_window_fini(&c->window);
@@ -180,6 +189,7 @@ static void check_state(struct sl_control *c, uint64_t now_ns)
 	sl_notes_tick(c->window.notes, c->opt.gateway, unix_ms());
 	if (c->admin)
 		sl_admin_tick(c->admin);
+	sl_otlp_configure(c->otlp, &sl_gateway_info(c->opt.gateway)->cfg->trace);
 	if (c->log)
 		sl_access_log_tick(c->log, &sl_gateway_info(c->opt.gateway)->cfg->access_log);
 	fault = sl_gateway_fault(c->opt.gateway, &why);
@@ -207,7 +217,7 @@ uint32_t sl_control_run(struct sl_control *c)
 		{.fd = c->signal_fd, .events = POLLIN},
 		{.fd = -1, .events = POLLIN},
 	};
-	bool reads = c->log != NULL;
+	bool reads = c->log || sl_otlp_is_on(c->otlp);
 
 	for (;;) {
 		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_reported;

@@ -5,6 +5,7 @@
 #include "control/access_log.h"
 #include "control/admin.h"
 #include "control/control.h"
+#include "control/otlp.h"
 
 enum { STATUS_LEN = 256 };
 
@@ -12,6 +13,7 @@ struct sl_control {
 	struct sl_control_options opt;
 	struct sl_admin *admin;
 	struct sl_access_log *log; /* NULL: none */
+	struct sl_otlp *otlp;
 	struct sl_window window;
 	const struct sl_config *stages_of; /* in the map sl_stages */
 	uint32_t service_max;

@@ -108,6 +108,7 @@ static const struct stat_field core_list[] = {
 	COUNTER(sl_core_stats, batches, "batches sent"),
 	COUNTER(sl_core_stats, batched, "requests in them"),
 	COUNTER(sl_core_stats, access_log_dropped, "finished requests that the access log and `sluice events` lack, as they were not read fast enough"),
+	COUNTER(sl_core_stats, trace_spans_dropped, "spans of finished requests that the exporter did not read fast enough"),
 	COUNTER(sl_core_stats, clients_timed_out, "client connections closed for being idle or slow"),
 	COUNTER(sl_core_stats, request_windows_shrunk, "times that the window of a heavy client's body was made smaller, as frames got fewer"),
 	COUNTER(sl_core_stats, request_reads_paused, "times that a heavy client's body was not read for a while, as few frames were left"),

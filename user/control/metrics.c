@@ -14,6 +14,7 @@
 #include "control/fields.h"
 #include "control/metric_text.h"
 #include "control/quota_metrics.h"
+#include "control/otlp.h"
 #include "control/request_feed.h"
 
 /* Buckets are powers of two of nanoseconds from 1 us to 17 s, which the histograms have, too. */
@@ -468,9 +469,23 @@ static void render_gateway(struct sl_gateway *g, struct sl_strbuf *b,
 	sl_strbuf_printf(b, "sluice_log_lines_lost_total %" PRIu64 "\n", sl_log_lost());
 }
 
+static void render_trace(struct sl_strbuf *b)
+{
+	struct sl_otlp_stats s = sl_otlp_stats();
+
+	write_head(b, "", "trace_spans_exported", "counter", "spans that the collector has taken");
+	sl_strbuf_printf(b, "sluice_trace_spans_exported_total %" PRIu64 "\n", s.exported);
+	write_head(b, "", "trace_spans_discarded", "counter",
+		   "spans that the collector refused, or that found no room while it was down");
+	sl_strbuf_printf(b, "sluice_trace_spans_discarded_total %" PRIu64 "\n", s.dropped);
+	write_head(b, "", "trace_requests_failed", "counter", "failed requests to the collector");
+	sl_strbuf_printf(b, "sluice_trace_requests_failed_total %" PRIu64 "\n", s.failures);
+}
+
 static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, struct sl_strbuf *b)
 {
 	render_gateway(g, b, in);
+	render_trace(b);
 	render_interfaces(b, in);
 	render_table(g, in, b, "worker_", &worker_fields, visit_workers);
 	render_table(g, in, b, "tcp_", &tcp_fields, visit_tcp);

@@ -113,41 +113,15 @@ struct request_filter *request_filter_new(struct MHD_Connection *conn, struct sl
 	return NULL;
 }
 
-/* A gRPC call counts by its gRPC status: 5 for faults of the server, 4 for others, 2 for OK. */
-static unsigned class_of(const struct sl_event *e)
-{
-	unsigned status = sl_access_status(e);
-
-	if (e->proto != SL_PROTO_GRPC || status != 200)
-		return status / 100;
-	switch (sl_access_grpc_status(e)) {
-	case SL_GRPC_OK: return 2;
-	case SL_GRPC_UNKNOWN:
-	case SL_GRPC_DEADLINE_EXCEEDED:
-	case SL_GRPC_UNIMPLEMENTED:
-	case SL_GRPC_INTERNAL:
-	case SL_GRPC_UNAVAILABLE:
-	case SL_GRPC_DATA_LOSS: return 5;
-	default: return 4;
-	}
-}
-
-static uint64_t total_ns(const struct sl_event *e)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < SL_EVENT_STAGE_CNT; i++)
-		sum += e->stage_ns[i];
-	return sum;
-}
-
 bool request_filter_matches(const struct request_filter *f, const struct sl_event *e)
 {
-	if (f->status > STATUS_CLASS && class_of(e) != f->status - STATUS_CLASS)
+	struct sl_code_end end = sl_event_code(e);
+
+	if (f->status > STATUS_CLASS && sl_code_end_class(&end) != f->status - STATUS_CLASS)
 		return false;
 	if (f->status && f->status < STATUS_CLASS && sl_access_status(e) != f->status)
 		return false;
-	return (!f->slow_ns || total_ns(e) >= f->slow_ns) &&
+	return (!f->slow_ns || sl_event_total_ns(e) >= f->slow_ns) &&
 	       (!f->pool[0] || strcmp(f->pool, e->pool) == 0) &&
 	       (!f->route[0] || strcmp(f->route, e->route) == 0) &&
 	       (!f->backend[0] || strcmp(f->backend, e->backend) == 0);
@@ -227,6 +201,7 @@ static void drain_ring(struct sl_control *c, struct sl_ring *ring, uint64_t epoc
 		for (unsigned i = 0; i < n; i++) {
 			uint64_t unix_ns = epoch + events[i].end_ns;
 
+			sl_otlp_put(c->otlp, &events[i], unix_ns);
 			if (c->log)
 				sl_access_log_put(c->log, &events[i], unix_ns);
 			if (c->admin)
@@ -238,6 +213,7 @@ static void drain_ring(struct sl_control *c, struct sl_ring *ring, uint64_t epoc
 bool sl_request_feed_run(struct sl_control *c)
 {
 	bool wanted = c->log || (c->admin && admin_requests_wanted(c->admin));
+	bool traced;
 	struct timespec unix_now;
 	struct sl_ring *ring;
 	uint64_t epoch;
@@ -246,11 +222,14 @@ bool sl_request_feed_run(struct sl_control *c)
 	clock_gettime(CLOCK_REALTIME, &unix_now);
 	epoch = (uint64_t)unix_now.tv_sec * SL_NS_PER_SEC + (uint64_t)unix_now.tv_nsec -
 		sl_now_ns();
-	for (uint32_t w = 0; wanted && (ring = sl_gateway_events(c->opt.gateway, w)); w++)
+	traced = sl_otlp_is_on(c->otlp);
+	for (uint32_t w = 0; (wanted || traced) && (ring = sl_gateway_events(c->opt.gateway, w));
+	     w++)
 		drain_ring(c, ring, epoch);
 	if (c->log)
 		sl_access_log_flush(c->log);
 	if (c->admin)
 		wake_readers(c->admin);
-	return wanted;
+	sl_otlp_run(c->otlp, sl_now_ns());
+	return wanted || traced;
 }

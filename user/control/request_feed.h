@@ -4,6 +4,7 @@
  *
  *   rings --> access log
  *         --> clients of /requests, each with a filter (`sluice events`)
+ *         --> spans for a collector (otlp.h)
  *
  * Records stay in the rings while the access log has no room. A client that is too slow misses
  * lines, which are counted (sluice_event_lines_missed_total). No worker ever waits.

@@ -207,6 +207,16 @@ static int create_parts(struct sl_core *c)
 	return rc ? rc : sl_mirror_init(c);
 }
 
+/* Other workers and other gateways must make other ids. */
+static void seed_prng(struct sl_core *c)
+{
+	uint64_t seed;
+
+	if (sl_rand_bytes(&seed, sizeof(seed)) != 0)
+		seed = c->now_ns ^ (uintptr_t)c;
+	sl_prng_seed(&c->prng, seed);
+}
+
 int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *net,
 		 const struct sl_core_maps *maps)
 {
@@ -226,6 +236,7 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	sl_list_init(&c->paused_bodies);
 	sl_list_init(&c->min_rate_list);
 	c->now_ns = sl_now_ns();
+	seed_prng(c);
 	sl_wheel_init(&c->wheel, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
 	sl_wheel_init(&c->late, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
 	sl_core_set_limits(c);

@@ -20,6 +20,7 @@
  *   exchange.c        accounting and end of an exchange
  *   sent_batch.c      request buffers that a posted send still reads
  *   event.c           access-log records
+ *   trace.c           traces and request ids
  *   backpressure.c    smaller windows and paused bodies
  *   min_rate.c        minimum byte rates of clients
  *   stream_limits.c   duration and rate of streams
@@ -55,6 +56,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/mempool.h"
+#include "base/rand.h"
 #include "base/wheel.h"
 #include "config/config.h"
 #include "core/addr_quota.h"
@@ -128,6 +130,7 @@ struct sl_core {
 	void **head_conns;       /* env.head_conns: clients */
 	struct sl_mempool notes; /* struct sl_event */
 	struct sl_ring *events;
+	struct sl_prng prng;        /* ids of traces, sampling */
 	_Atomic bool events_wanted; /* set by the control thread: `events` has a reader */
 	struct sl_list pools;       /* in force or referenced */
 	struct sl_dgram *dgram;

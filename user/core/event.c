@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "core/client.h"
 #include "core/pool.h"
+#include "core/trace.h"
 
 int sl_events_init(struct sl_core *c)
 {
@@ -30,11 +31,17 @@ void sl_events_fini(struct sl_core *c)
 
 static void put_event(struct sl_core *c, const struct sl_event *e)
 {
+	bool wanted = !(e->trace_flags & SL_TRACE_ONLY);
+	bool exported = e->trace_flags & SL_TRACE_EXPORT;
 	uint64_t words[SL_EVENT_WORDS];
 
+	if (!wanted && !exported)
+		return;
 	memcpy(words, e, sizeof(words));
-	if (sl_ring_put_burst(c->events, words, SL_EVENT_WORDS) != SL_EVENT_WORDS)
-		c->stats.access_log_dropped++;
+	if (sl_ring_put_burst(c->events, words, SL_EVENT_WORDS) == SL_EVENT_WORDS)
+		return;
+	c->stats.access_log_dropped += wanted;
+	c->stats.trace_spans_dropped += exported;
 }
 
 unsigned sl_events_take(struct sl_ring *ring, struct sl_event *out, unsigned max)
@@ -97,6 +104,24 @@ static struct sl_span trace_id(struct sl_span traceparent)
 	return id;
 }
 
+struct sl_code_end sl_event_code(const struct sl_event *e)
+{
+	return (struct sl_code_end){.status = e->status,
+				    .grpc_status = e->grpc_status,
+				    .proto = e->proto,
+				    .begun = e->begun,
+				    .outcome = (enum sl_outcome)e->outcome};
+}
+
+uint64_t sl_event_total_ns(const struct sl_event *e)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < SL_EVENT_STAGE_CNT; i++)
+		sum += e->stage_ns[i];
+	return sum;
+}
+
 /* The first field of a name counts. */
 static void find_texts(const struct sl_request *rq, uint32_t fields, struct sl_span *texts)
 {
@@ -129,6 +154,7 @@ static void put_texts(struct sl_event *e, const struct sl_request *rq,
 		      const struct sl_conn_info *in, uint32_t fields, size_t most)
 {
 	struct sl_span texts[SL_EVENT_TEXT_CNT] = {0};
+	SL_UNINIT char id[32], trace[32];
 	size_t used = 0;
 
 	if (fields & 1u << SL_LOG_TLS)
@@ -137,7 +163,15 @@ static void put_texts(struct sl_event *e, const struct sl_request *rq,
 		texts[SL_EVENT_SUBJECT] = in->tls.subject;
 	if (fields & 1u << SL_LOG_HOST)
 		texts[SL_EVENT_HOST] = rq->authority;
+	if (e->trace_flags & SL_TRACE_ID)
+		fields |= 1u << SL_LOG_REQUEST_ID;
 	find_texts(rq, fields, texts);
+	if (e->trace_flags & SL_TRACE_ID)
+		texts[SL_EVENT_REQUEST_ID] = sl_trace_request_id(e, texts[SL_EVENT_REQUEST_ID], id);
+	if (e->trace_flags & SL_TRACE_SPAN && fields & 1u << SL_LOG_TRACE_ID) {
+		sl_trace_hex(trace, e->trace_id, sizeof(e->trace_id));
+		texts[SL_EVENT_TRACE_ID] = sl_span_of(trace, sizeof(trace));
+	}
 	for (unsigned i = 0; i < SL_EVENT_TEXT_CNT; i++) {
 		size_t room = most - used;
 		size_t n = texts[i].len < text_most[i] ? texts[i].len : text_most[i];
@@ -154,6 +188,7 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 			 const struct sl_request *rq, const struct sl_cfg_route *route)
 {
 	const struct sl_config *cfg = cl->core->cfg;
+	bool wanted = sl_events_wanted(cl->core);
 	struct sl_span path = rq->path.len ? rq->path : rq->call;
 	struct sl_conn_info in;
 
@@ -163,7 +198,9 @@ static void fill_request(struct sl_event *e, const struct sl_client *cl,
 	e->peer = in.peer;
 	e->cipher = in.tls.cipher;
 	e->resumed = in.tls.resumed;
-	put_texts(e, rq, &in, sl_log_fields(&cfg->access_log),
+	sl_trace_begin(cl->core, e, rq);
+	e->trace_flags |= wanted ? 0 : SL_TRACE_ONLY;
+	put_texts(e, rq, &in, wanted ? sl_log_fields(&cfg->access_log) : 0,
 		  sizeof(e->texts) - (route && route->keys ? text_most[SL_EVENT_KEY] : 0));
 	if (in.listener < cfg->listener_cnt)
 		copy_name(e->listener, sizeof(e->listener), cfg->listeners[in.listener].name);
@@ -239,6 +276,7 @@ void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome)
 	e->retries = x->retries < UINT8_MAX ? (uint8_t)x->retries : UINT8_MAX;
 	e->service_us = x->service_us;
 	e->request_len = x->body_len;
+	sl_trace_end(&c->cfg->trace, e);
 	put_event(c, e);
 	sl_mempool_put(&c->notes, e);
 	x->note = NULL;
@@ -252,5 +290,6 @@ void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struc
 	fill_request(&e, cl, rq, route);
 	e.end_ns = c->now_ns;
 	e.outcome = (uint8_t)why;
+	sl_trace_end(&c->cfg->trace, &e);
 	put_event(c, &e);
 }

@@ -6,14 +6,15 @@
  *   begin -> note: client, request       sent -> backend, batch       head -> status
  *   done, cancel -> times, sizes, outcome -> ring of this worker -> control thread
  *
- * Without a reader there are no notes (core->events_wanted). A record that finds the ring full is
- * dropped and counted (access_log_dropped).
+ * Without a reader (core->events_wanted) only the trace block makes notes, and only the records that
+ * it exports are written. A record that finds the ring full is dropped and counted.
  */
 #ifndef SL_CORE_EVENT_H
 #define SL_CORE_EVENT_H
 
 #include "base/ring.h"
 #include "core/exchange.h"
+#include "front/codes.h"
 
 /* Stages of an exchange. A failed exchange ends in the stage that it had reached. */
 enum sl_event_stage {
@@ -65,7 +66,9 @@ struct sl_event {
 	struct sl_addr peer;
 	char listener[24], pool[32], backend[32], route[80];
 	char path[256];
-	char texts[468]; /* concatenated */
+	uint8_t trace_id[16], span_id[8], parent_id[8]; /* trace.h */
+	uint8_t trace_flags;
+	char texts[435]; /* concatenated */
 };
 
 enum {
@@ -78,6 +81,11 @@ _Static_assert(sizeof(struct sl_event) == 1024, "a record is a power of two");
 
 /* Returns a text; empty: not sent, or not asked for. */
 struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which);
+
+/* Returns status and outcome, for codes.h. */
+struct sl_code_end sl_event_code(const struct sl_event *e);
+/* Returns the sum of the stages. */
+uint64_t sl_event_total_ns(const struct sl_event *e);
 
 /* Allocates the ring. No records are made before sl_events_want(). Returns 0 or -ENOMEM. */
 int sl_events_init(struct sl_core *c);
@@ -94,7 +102,13 @@ static inline bool sl_events_wanted(const struct sl_core *c)
 	return atomic_load_explicit(&c->events_wanted, memory_order_relaxed);
 }
 
-/* Notes the request for the access log; counts a drop without memory. */
+/* Returns true if exchanges have notes. Worker. */
+static inline bool sl_events_noted(const struct sl_core *c)
+{
+	return sl_events_wanted(c) || sl_cfg_traces(&c->cfg->trace);
+}
+
+/* Notes the request; counts a drop without memory. */
 void sl_event_begin(struct sl_exchange *x, const struct sl_request *rq);
 /* Names the pool that was selected after the begin. */
 void sl_event_pool(struct sl_event *e, const char *pool);

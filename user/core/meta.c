@@ -10,6 +10,7 @@
 #include "core/client.h"
 #include "core/forwarded.h"
 #include "core/rules.h"
+#include "core/trace.h"
 #include "front/path.h"
 #include "front/trusted_headers.h"
 
@@ -55,6 +56,7 @@ static void put_headers(struct sl_tlv_writer *w, const struct sl_exchange *x,
 
 		if ((sl_forwarded_passes(x->route, name, rq->all_headers) ||
 		     is_of_upgrade(x, rq, name)) &&
+		    !(x->note && sl_trace_hides(x, name)) &&
 		    !sl_span_eq_nocase(name, sl_span_cstr(upgrade)))
 			put_field(w, SL_META_HEADER, &rq->headers[i]);
 	}
@@ -99,6 +101,8 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		sl_rules_put_request(w, x, rq);
 	if (r->forward_header_cnt || rq->all_headers || r->forward_all || x->stream.upgrade)
 		put_headers(w, x, rq);
+	if (x->note)
+		sl_trace_put(w, x, rq);
 	/* Without forwarded headers: only a filter's facts. */
 	if (r->forward_header_cnt || r->forward_all || x->client->filtered || x->key)
 		sl_forwarded_put(w, x, rq);

@@ -13,6 +13,7 @@
 #include "core/pool.h"
 #include "core/quota.h"
 #include "core/rules.h"
+#include "core/trace.h"
 
 static bool is_own(const struct sl_exchange *x)
 {
@@ -152,6 +153,8 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 		own_head(x, out);
 		(void)sl_cors_apply_reply(x, out);
 	}
+	if (x->note)
+		sl_trace_reply(x, out);
 	x->status = out->reply.status;
 	x->grpc_status = out->reply.grpc_status;
 	return true;

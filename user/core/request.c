@@ -289,7 +289,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 
 	if (!x) {
 		count_refused(c, rq, match->route, o);
-		if (sl_events_wanted(c))
+		if (sl_events_noted(c))
 			sl_event_refused(c, cl, rq, match->route, o);
 		return NULL;
 	}
@@ -311,7 +311,7 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	sl_list_init(&x->quota_node);
 	if (x->route && x->route->cors.origin_cnt)
 		sl_cors_begin(x, &x->route->cors, rq);
-	if (sl_events_wanted(c))
+	if (sl_events_noted(c))
 		sl_event_begin(x, rq);
 	sl_worker_cfg_get(x->wcfg);
 	c->stats.requests++;

@@ -27,6 +27,7 @@ struct sl_core_stats {
 	uint64_t unmatched_datagrams;            /* filled in for a snapshot */
 	uint64_t proxy_headers, proxy_malformed; /* of trusted load balancers */
 	uint64_t access_log_dropped;             /* the ring was full */
+	uint64_t trace_spans_dropped;            /* the ring was full */
 	uint64_t stream_parts_in, stream_bytes_in;
 	uint64_t stream_parts_out, stream_bytes_out;
 	uint64_t stream_waits;     /* by max_rate */

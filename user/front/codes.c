@@ -89,6 +89,29 @@ unsigned sl_code_grpc(const struct sl_code_end *e)
 	return sl_grpc_from_http(e->status);
 }
 
+unsigned sl_code_end_class(const struct sl_code_end *e)
+{
+	unsigned status = sl_code_http(e);
+
+	if (e->proto != SL_PROTO_GRPC || status != 200)
+		return status / 100;
+	switch (sl_code_grpc(e)) {
+	case SL_GRPC_OK: return 2;
+	case SL_GRPC_UNKNOWN:
+	case SL_GRPC_DEADLINE_EXCEEDED:
+	case SL_GRPC_UNIMPLEMENTED:
+	case SL_GRPC_INTERNAL:
+	case SL_GRPC_UNAVAILABLE:
+	case SL_GRPC_DATA_LOSS: return 5;
+	default: return 4;
+	}
+}
+
+bool sl_code_failed(const struct sl_code_end *e)
+{
+	return sl_code_end_class(e) == 5 || outcome_http[e->outcome] / 100 == 5;
+}
+
 static unsigned grpc_index(const struct sl_code_end *e)
 {
 	unsigned status = sl_code_grpc(e);

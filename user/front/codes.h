@@ -113,6 +113,11 @@ unsigned sl_code_http(const struct sl_code_end *e);
 /* Returns the gRPC status that the client got, or the outcome's equivalent. */
 unsigned sl_code_grpc(const struct sl_code_end *e);
 
+/* Returns the class, 1 to 5. A gRPC call counts by its gRPC status: 2: OK, 5: fault of the server. */
+unsigned sl_code_end_class(const struct sl_code_end *e);
+/* Returns true if the client got class 5, or a reply that broke off for such a reason. */
+bool sl_code_failed(const struct sl_code_end *e);
+
 void sl_codes_add(struct sl_codes *c, const struct sl_code_end *e);
 /* Counts the exchange and its duration. */
 void sl_route_codes_add(struct sl_route_codes *r, const struct sl_code_end *e, uint64_t ns);

@@ -323,6 +323,33 @@ TEST(without_a_reader_nothing_is_kept)
 	ck_assert_uint_eq(sl_mempool_used(&bed.core.notes), 0);
 }
 
+TEST(without_a_reader_only_exported_records_are_kept)
+{
+	struct sl_cfg_trace *t = &bed.cfg->trace;
+	const struct sl_event *e;
+
+	sl_events_want(&bed.core, false);
+	*t = (struct sl_cfg_trace){.request_id = true, .otlp = "http://127.0.0.1:1/"};
+	say("GET /none HTTP/1.1\r\nHost: x\r\nx-request-id: mine\r\n\r\n");
+	bed_turns(3);
+	ck_assert_uint_eq(sl_events_take(bed.core.events, got, 80), 0);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.notes), 0);
+	t->sample = 1;
+	say("GET /none HTTP/1.1\r\nHost: x\r\nx-request-id: mine\r\n\r\n");
+	e = take_one();
+	ck_assert(sl_span_eq(sl_event_text(e, SL_EVENT_REQUEST_ID), sl_span_str("mine")));
+	ck_assert_ptr_nonnull(memmem(bed.clients[0].heard, bed.clients[0].heard_len,
+				     "x-request-id: mine\r\n", 20));
+	for (unsigned i = 0; i < SL_EVENT_RING_SMALL + 3; i++) {
+		bed.clients[0].heard_len = 0;
+		say("GET /none HTTP/1.1\r\nHost: x\r\n\r\n");
+	}
+	bed_turns(5);
+	ck_assert_uint_eq(bed.core.stats.trace_spans_dropped, 3);
+	ck_assert_uint_eq(bed.core.stats.access_log_dropped, 0);
+	*t = (struct sl_cfg_trace){0};
+}
+
 /* A reader that comes or goes meanwhile: no record is half made. */
 TEST(a_request_under_way_ends_as_it_began)
 {
