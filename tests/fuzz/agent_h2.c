@@ -32,7 +32,7 @@ static void data(struct bed_call *k, size_t n)
 	static const uint8_t zeros[256];
 
 	if (k->open && k->stream && !k->ended_body && call->conn && call->body.flows)
-		agent_call_data(call, zeros, n, 0);
+		origin_call_data(call, zeros, n, 0);
 }
 
 static void end(struct bed_call *k)
@@ -42,7 +42,7 @@ static void end(struct bed_call *k)
 	if (!k->open || !k->stream || k->ended_body || !call->conn || !call->body.flows)
 		return;
 	k->ended_body = true;
-	agent_call_data_end(call);
+	origin_call_data_end(call);
 }
 
 static void step(uint8_t what, uint8_t more)
@@ -56,7 +56,7 @@ static void step(uint8_t what, uint8_t more)
 	case END: end(k); break;
 	case CANCEL:
 		if (k->open)
-			agent_call_fail(k->view.own, SL_RPC_CANCELLED);
+			origin_call_fail(k->view.own, SL_RPC_CANCELLED);
 		break;
 	case FULL: k->full = true; break;
 	case ROOM: bed_room(k); break;

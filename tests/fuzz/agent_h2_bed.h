@@ -222,10 +222,10 @@ static void bed_turn(void)
 	static uint8_t sink[64 << 10];
 
 	for (unsigned i = 0; i < 4; i++) {
-		bed.a->pump = false;
-		agent_server_pump(bed.server);
-		agent_conns_write(bed.a);
-		if (!bed.a->pump)
+		bed.a->origin.pump = false;
+		origin_server_pump(&bed.server->origin);
+		origin_conns_write(&bed.a->origin);
+		if (!bed.a->origin.pump)
 			break;
 	}
 	while (bed.fd >= 0 && recv(bed.fd, sink, sizeof(sink), MSG_DONTWAIT) > 0)
@@ -271,7 +271,7 @@ static struct bed_call *bed_ask(bool grpc, bool stream)
 					   .body = (const uint8_t *)"hello",
 					   .body_len = stream ? 0 : 5,
 					   .length = SL_LEN_UNKNOWN};
-	must(agent_call_new(bed.server, &k->view, stream) != NULL, "no memory");
+	must(origin_call_new(&bed.server->origin, &k->view, stream) != NULL, "no memory");
 	bed_turn();
 	return k;
 }
@@ -309,15 +309,17 @@ static void bed_open(void)
 		sl_list_add_tail(&bed.a->servers, &bed.server->link);
 	}
 	/* No connection is made here but one. */
-	agent_timer_set(bed.a, &bed.server->retry, bed.a->now_ns + 3600 * SL_NS_PER_SEC);
+	origin_timer_set(&bed.a->origin, &bed.server->origin.retry,
+			 bed.a->origin.now_ns + 3600 * SL_NS_PER_SEC);
 	must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), "no sockets");
 	bed.fd = fds[1];
-	bed.c = calloc(1, offsetof(struct agent_conn, origin) + bed.server->proto->conn_size);
+	bed.c = calloc(1,
+		       offsetof(struct agent_conn, origin) + bed.server->origin.proto->conn_size);
 	must(bed.c != NULL, "no memory");
 	agent_conn_init(bed.c, bed.server, fds[0]);
 	bed.c->origin.state = ORIGIN_UP;
-	must(bed.server->proto->up(&bed.c->origin), "no memory");
-	agent_conn_room(bed.c);
+	must(bed.server->origin.proto->up(&bed.c->origin), "no memory");
+	origin_conn_room(&bed.c->origin);
 }
 
 /* The server closes: each call ends, or waits for another connection. Then the agent gives up. */
@@ -334,17 +336,17 @@ static void bed_close(void)
 		bed_turn();
 	}
 	must(!bed_is_up(), "a connection stays that its server has closed");
-	while ((call = origin_queue_any(&bed.server->waiting)) ||
-	       (call = sl_list_first(&bed.server->resting, struct origin_call, link)))
-		agent_call_fail(call, SL_RPC_LOST);
+	while ((call = origin_queue_any(&bed.server->origin.waiting)) ||
+	       (call = sl_list_first(&bed.server->origin.resting, struct origin_call, link)))
+		origin_call_fail(call, SL_RPC_LOST);
 	for (unsigned i = 0; i < BED_CALLS; i++)
 		must(!bed.calls[i].used || bed.calls[i].ends == 1, "a call has no end");
-	must(!bed.server->busy_cnt && !sl_mempool_used(&bed.a->calls) &&
-		     !sl_mempool_used(&bed.a->clients) && !bed.a->origin.bodies.used,
+	must(!bed.server->origin.busy_cnt && !sl_mempool_used(&bed.a->origin.calls) &&
+		     !sl_mempool_used(&bed.a->origin.clients) && !bed.a->origin.bodies.used,
 	     "something is left of calls that have ended");
-	agent_conns_free(bed.a);
+	origin_conns_free(&bed.a->origin);
 	bed.c = NULL;
-	agent_timer_cancel(bed.a, &bed.server->rest);
+	origin_timer_cancel(&bed.a->origin, &bed.server->origin.rest);
 	for (unsigned i = 0; i < BED_CALLS; i++)
 		bed.calls[i].used = false;
 }

@@ -296,7 +296,7 @@ static void open_once(void)
 	if (own.io)
 		return;
 	sl_log_fd_set(open("/dev/null", O_WRONLY));
-	must(origin_init(&own, 1 << 20), "no memory");
+	must(origin_init(&own, 1 << 20, 16, 0), "no memory");
 	own.io = &io;
 	own.ops = &ops;
 	own.area = "fuzz";

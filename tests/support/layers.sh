@@ -116,7 +116,7 @@ BEGIN {
 	allow["worker"] = "base sandbox xio net front sock rpc core"
 	allow["gateway"] = "base sandbox config xio net tcp udp front sock rpc core worker"
 	allow["control"] = "base sandbox config wire front sock core gateway"
-	allow["agent"] = "base sandbox config front origin"
+	allow["agent"] = "base sandbox config origin"
 	allow["tools"] = "base wire xio net tcp control/fields.h front/tls/record.h"
 	allow["cli"] = "all"
 	allow["service"] = "cli/cli.h"

@@ -86,28 +86,29 @@ static void next_address(struct agent_server *s)
 	agent_address_text(s, text, sizeof(text));
 	if (!first)
 		sl_log_info("agent: %s: %s has moved to %s", s->name, s->url.host, text);
-	sl_list_for_each_safe (at, next, &s->conns) {
-		struct agent_conn *c = sl_container_of(at, struct agent_conn, link);
+	sl_list_for_each_safe (at, next, &s->origin.conns) {
+		struct origin_conn *c = sl_container_of(at, struct origin_conn, link);
 
 		c->stale = true;
-		if (c->origin.state == ORIGIN_UP && !sl_list_empty(&c->ready) &&
+		if (c->state == ORIGIN_UP && !sl_list_empty(&c->ready) &&
 		    sl_timer_pending(&c->timer.t))
-			agent_conn_close(c, "its server has moved");
+			origin_conn_close(c, "its server has moved");
 		else
-			agent_conn_room(c);
+			origin_conn_room(c);
 	}
-	agent_server_moved(s);
+	s->found = true;
+	origin_server_moved(&s->origin);
 }
 
 /* Takes the result of a look-up. Jitter spreads the look-ups. */
 static void take_address(struct agent_server *s)
 {
 	struct agent *a = s->a;
-	char why[sizeof(s->why) + 96];
+	char why[sizeof(s->origin.why) + 96];
 
-	agent_timer_set(a, &s->lookup,
-			a->now_ns + LOOK_UP_NS - LOOK_UP_NS / 8 +
-				sl_prng_below(&a->prng, LOOK_UP_NS / 4));
+	origin_timer_set(&a->origin, &s->lookup,
+			 a->origin.now_ns + LOOK_UP_NS - LOOK_UP_NS / 8 +
+				 sl_prng_below(&a->prng, LOOK_UP_NS / 4));
 	if (s->query.cnt) {
 		s->lost_name = false;
 		if (!is_among(s))
@@ -117,7 +118,7 @@ static void take_address(struct agent_server *s)
 	snprintf(why, sizeof(why), "%.64s: %s", s->url.host,
 		 s->query.error[0] ? s->query.error : "it has no address");
 	if (!s->addr_len) {
-		agent_server_down(s, why);
+		origin_server_down(&s->origin, why);
 	} else if (!s->lost_name) {
 		s->lost_name = true;
 		sl_log_warn("agent: %s: %s; its last address stays", s->name, why);

@@ -16,12 +16,10 @@
 
 enum {
 	EVENTS_MAX = 256,
-	TIMERS_MAX = 1024,
 	POLLS_MAX = 8,
 	PUMPS_MAX = 4,
 	SPARE_FDS = 256, /* or a quarter, if that is less */
 };
-#define TICK_NS  (SL_NS_PER_MS / 4)
 #define SLEEP_NS (SL_NS_PER_SEC / 2) /* longest sleep: the SDK must notice silent gateways */
 #define DRAIN_NS (5 * SL_NS_PER_SEC)
 
@@ -47,39 +45,15 @@ bool agent_close_idle(struct agent *a)
 {
 	for_each_server(a, s)
 	{
-		struct agent_conn *c = sl_container_of(s->ready.prev, struct agent_conn, ready);
+		struct sl_list *ready = &s->origin.ready;
+		struct origin_conn *c = sl_container_of(ready->prev, struct origin_conn, ready);
 
-		if (sl_list_empty(&s->ready) || !sl_timer_pending(&c->timer.t))
+		if (sl_list_empty(ready) || !sl_timer_pending(&c->timer.t))
 			continue;
-		agent_conn_close(c, "its descriptor is needed");
+		origin_conn_close(c, "its descriptor is needed");
 		return true;
 	}
 	return false;
-}
-
-static void on_timer(void *arg, struct sl_timer *t)
-{
-	struct agent_timer *at = sl_container_of(t, struct agent_timer, t);
-
-	(void)arg;
-	switch (at->kind) {
-	case AGENT_TIMER_CALL:
-		agent_call_late(&sl_container_of(at, struct agent_call, late)->origin);
-		break;
-	case AGENT_TIMER_CONN:
-		agent_conn_late(sl_container_of(at, struct agent_conn, timer));
-		break;
-	case AGENT_TIMER_LOOKUP:
-		agent_address_look_up(sl_container_of(at, struct agent_server, lookup));
-		break;
-	case AGENT_TIMER_REST:
-		agent_calls_rested(sl_container_of(at, struct agent_server, rest));
-		break;
-	case AGENT_TIMER_PROBE:
-		agent_probe_timer(sl_container_of(at, struct agent_probe, timer));
-		break;
-	default: agent_server_timer(sl_container_of(at, struct agent_server, retry)); break;
-	}
 }
 
 /* Half of the descriptors is divided between servers, the rest is shared. */
@@ -98,30 +72,20 @@ int agent_fds_of(const struct agent_server *server)
 
 	for_each_server(a, s)
 	{
-		if (s != server && (int)s->conn_cnt < part)
-			left -= part - (int)s->conn_cnt;
+		if (s != server && (int)s->origin.conn_cnt < part)
+			left -= part - (int)s->origin.conn_cnt;
 	}
-	return (int)server->conn_cnt < part ? a->fd_max : left;
+	return (int)server->origin.conn_cnt < part ? a->fd_max : left;
 }
 
-/* Half of the possible connections. */
-static uint32_t streams_of_address(const struct agent_server *s)
+uint32_t agent_streams_max(const struct origin_server *o)
 {
-	int most = s->a->fd_max / 2 + part_of_server(s->a);
+	const struct agent *a = agent_server_of(o)->a;
+	int most = a->fd_max / 2 + part_of_server(a);
 
-	if (most > AGENT_CONNS_MAX || s->proto->calls_per_conn > 1)
+	if (most > AGENT_CONNS_MAX || o->proto->calls_per_conn > 1)
 		most = AGENT_CONNS_MAX;
 	return most > 1 ? (uint32_t)most / 2 : 1;
-}
-
-struct origin_shares agent_server_shares(const struct agent_server *s)
-{
-	return (struct origin_shares){
-		.places = origin_concurrency_limit_now(&s->limit),
-		.busy = s->busy_cnt,
-		.exact = s->limit.fixed,
-		.streams = streams_of_address(s),
-	};
 }
 
 /* Raises the limit to the hard limit. Inside a sandbox it is fixed. */
@@ -160,8 +124,6 @@ struct agent *sl_agent_open(struct sl_err *err)
 	}
 	sl_list_init(&a->servers);
 	sl_list_init(&a->watches);
-	sl_list_init(&a->dead);
-	sl_list_init(&a->dirty);
 	sl_list_init(&a->unfinished);
 	a->fd_max = most_fds();
 	if (a->fd_max < AGENT_CONNS_MAX)
@@ -169,25 +131,22 @@ struct agent *sl_agent_open(struct sl_err *err)
 			"agent: few descriptors are allowed: at most %d connections to servers; "
 			"for %d RLIMIT_NOFILE (LimitNOFILE of systemd) must be %d",
 			a->fd_max, AGENT_CONNS_MAX, AGENT_CONNS_MAX + SPARE_FDS);
-	a->now_ns = sl_now_ns();
 	(void)sl_rand_bytes(&seed, sizeof(seed));
-	sl_prng_seed(&a->prng, seed ^ a->now_ns);
-	if (!origin_init(&a->origin, AGENT_BODIES_MEM)) {
+	if (!origin_init(&a->origin, AGENT_BODIES_MEM, AGENT_CALLS_MAX, sl_now_ns())) {
 		sl_err_set(err, "out of memory");
+		origin_fini(&a->origin);
 		free(a);
 		return NULL;
 	}
+	sl_prng_seed(&a->prng, seed ^ a->origin.now_ns);
 	a->origin.io = &agent_io;
-	a->origin.ops = &agent_call_ops;
+	a->origin.ops = &origin_call_ops;
+	a->origin.owner = &agent_owner;
 	a->origin.area = "agent";
 	a->origin.prng = &a->prng;
-	a->origin.now_ns = a->now_ns;
-	sl_wheel_init(&a->wheel, a->now_ns, TICK_NS);
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	a->names = agent_names_new();
 	if (a->epoll_fd >= 0 && a->names &&
-	    sl_mempool_init(&a->calls, sizeof(struct agent_call), 64, AGENT_CALLS_MAX) == 0 &&
-	    sl_mempool_init(&a->clients, sizeof(struct origin_client), 64, AGENT_CALLS_MAX) == 0 &&
 	    sl_agent_watch(a, agent_names_fd(a->names), on_names, a) == 0)
 		return a;
 	sl_err_set(err, "agent: %s", strerror(errno));
@@ -309,7 +268,7 @@ static void sleep_and_take(struct agent *a, bool more)
 		for_each_server(a, s) more |= sl_backend_arm(s->backend) == 0;
 	}
 	if (!more) {
-		uint64_t until = sl_wheel_next_ns(&a->wheel), now = sl_now_ns();
+		uint64_t until = sl_wheel_next_ns(&a->origin.wheel), now = sl_now_ns();
 
 		if (until > now + SLEEP_NS)
 			until = now + SLEEP_NS;
@@ -320,7 +279,7 @@ static void sleep_and_take(struct agent *a, bool more)
 	if (armed) {
 		for_each_server(a, s) sl_backend_disarm(s->backend);
 	}
-	a->now_ns = a->origin.now_ns = sl_now_ns();
+	a->origin.now_ns = sl_now_ns();
 	for (int i = 0; i < n; i++) {
 		struct agent_watch *w = ev[i].data.ptr;
 
@@ -335,10 +294,10 @@ static void sleep_and_take(struct agent *a, bool more)
 static bool send_calls(struct agent *a)
 {
 	for (unsigned i = 0; i < PUMPS_MAX; i++) {
-		a->pump = false;
-		for_each_server(a, s) agent_server_pump(s);
-		agent_conns_write(a);
-		if (!a->pump)
+		a->origin.pump = false;
+		for_each_server(a, s) origin_server_pump(&s->origin);
+		origin_conns_write(&a->origin);
+		if (!a->origin.pump)
 			return false;
 	}
 	return true;
@@ -361,9 +320,9 @@ static void run_turn(struct agent *a)
 	more |= agent_conns_read(a);
 	more |= send_calls(a);
 	sleep_and_take(a, more);
-	(void)sl_wheel_advance(&a->wheel, a->now_ns, on_timer, a, TIMERS_MAX);
+	origin_timers_run(&a->origin);
 	(void)send_calls(a);
-	agent_conns_free(a);
+	origin_conns_free(&a->origin);
 	for_each_server(a, s) agent_server_tell(s);
 	sl_list_for_each_safe (at, next, &a->servers) {
 		struct agent_server *s = sl_container_of(at, struct agent_server, link);
@@ -415,9 +374,7 @@ void sl_agent_close(struct agent *a)
 	while ((l = sl_list_pop_head(&a->watches)))
 		free(sl_container_of(l, struct foreign_server, link));
 	agent_names_free(a->names);
-	agent_conns_free(a);
-	sl_mempool_fini(&a->calls);
-	sl_mempool_fini(&a->clients);
+	origin_conns_free(&a->origin);
 	origin_fini(&a->origin);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);

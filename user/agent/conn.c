@@ -17,62 +17,24 @@
 #include "agent/internal.h"
 #include "base/clock.h"
 
-#define CONNECT_NS (3 * SL_NS_PER_SEC)
-#define IDLE_NS    (50 * SL_NS_PER_SEC)
-
 enum { READ_MAX = 240 << 10 }; /* bytes of a connection in one turn */
-
-static struct agent_conn *conn_of(struct origin_conn *c)
-{
-	return sl_container_of(c, struct agent_conn, origin);
-}
 
 static struct agent *agent_of(const struct agent_conn *c)
 {
 	return agent_conn_server(c)->a;
 }
 
-void agent_conn_room(struct agent_conn *c)
+void agent_conn_gone(struct origin_conn *o)
 {
-	struct agent_server *s = agent_conn_server(c);
+	struct agent_conn *c = agent_conn_of(o);
 
-	sl_list_del(&c->ready);
-	if (c->origin.state == ORIGIN_UP && !c->stale && s->proto->room(&c->origin))
-		sl_list_add_head(&s->ready, &c->ready);
-}
-
-void agent_conn_close(struct agent_conn *c, const char *why)
-{
-	struct agent_server *s = agent_conn_server(c);
-
-	if (c->origin.state == ORIGIN_DEAD)
-		return;
-	s->connecting -= c->origin.state == ORIGIN_CONNECTING;
-	s->conn_cnt--;
-	c->origin.state = ORIGIN_DEAD;
-	sl_list_del(&c->ready);
-	sl_list_del(&c->dirty);
 	sl_list_del(&c->unfinished);
-	sl_list_del(&c->link);
-	agent_timer_cancel(s->a, &c->timer);
-	s->proto->closing(&c->origin, why);
 	close(c->fd);
-	sl_list_add_tail(&s->a->dead, &c->link);
 }
 
-/* All output has been taken from the protocol, also what was scheduled meanwhile. */
-static void write_conn(struct agent_conn *c)
+void agent_conn_free(struct origin_conn *c)
 {
-	agent_conn_server(c)->proto->writable(&c->origin);
-	sl_list_del(&c->dirty);
-}
-
-void agent_conns_write(struct agent *a)
-{
-	struct agent_conn *c;
-
-	while ((c = sl_list_first(&a->dirty, struct agent_conn, dirty)))
-		write_conn(c);
+	free(agent_conn_of(c));
 }
 
 /*
@@ -81,7 +43,7 @@ void agent_conns_write(struct agent *a)
  */
 static bool read_once(struct agent_conn *c, size_t *total)
 {
-	const struct origin_proto *proto = agent_conn_server(c)->proto;
+	const struct origin_proto *proto = c->origin.server->proto;
 	struct origin_space space = proto->space(&c->origin);
 	ssize_t n;
 
@@ -110,7 +72,7 @@ void agent_conn_read(struct agent_conn *c)
 		more = read_once(c, &total);
 	if (c->origin.state != ORIGIN_UP)
 		return;
-	agent_conn_server(c)->proto->pause(&c->origin);
+	c->origin.server->proto->pause(&c->origin);
 	if (more && c->origin.state == ORIGIN_UP) {
 		sl_list_del(&c->unfinished);
 		sl_list_add_tail(&agent_of(c)->unfinished, &c->unfinished);
@@ -133,10 +95,10 @@ bool agent_conns_read(struct agent *a)
 
 void agent_conn_resume(struct origin_call *call)
 {
-	struct agent_conn *c = conn_of(call->conn);
+	struct origin_conn *c = call->conn;
 
-	if (agent_conn_server(c)->proto->resume(&c->origin, call))
-		agent_conn_read(c);
+	if (c->server->proto->resume(c, call))
+		agent_conn_read(agent_conn_of(c));
 }
 
 /* Transport of the protocols. */
@@ -144,7 +106,7 @@ void agent_conn_resume(struct origin_call *call)
 static ssize_t io_send(struct origin_conn *c, const struct iovec *iov, unsigned cnt)
 {
 	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = cnt};
-	ssize_t n = sendmsg(conn_of(c)->fd, &msg, MSG_NOSIGNAL);
+	ssize_t n = sendmsg(agent_conn_of(c)->fd, &msg, MSG_NOSIGNAL);
 
 	if (n >= 0)
 		return n;
@@ -153,50 +115,18 @@ static ssize_t io_send(struct origin_conn *c, const struct iovec *iov, unsigned 
 
 static bool io_shut(struct origin_conn *c)
 {
-	return shutdown(conn_of(c)->fd, SHUT_WR) == 0;
+	return shutdown(agent_conn_of(c)->fd, SHUT_WR) == 0;
 }
 
 static void io_read(struct origin_conn *c)
 {
-	agent_conn_read(conn_of(c));
+	agent_conn_read(agent_conn_of(c));
 }
 
 static void io_wait(struct origin_conn *c, bool input, bool writable)
 {
-	conn_of(c)->wants_input = input;
-	conn_of(c)->wants_output = writable;
-}
-
-static void io_write_soon(struct origin_conn *o)
-{
-	struct agent_conn *c = conn_of(o);
-
-	sl_list_del(&c->dirty);
-	sl_list_add_tail(&agent_of(c)->dirty, &c->dirty);
-}
-
-static void io_idle(struct origin_conn *o)
-{
-	struct agent_conn *c = conn_of(o);
-
-	agent_timer_set(agent_of(c), &c->timer, agent_of(c)->now_ns + IDLE_NS);
-}
-
-static void io_busy(struct origin_conn *o)
-{
-	struct agent_conn *c = conn_of(o);
-
-	agent_timer_cancel(agent_of(c), &c->timer);
-}
-
-static void io_room(struct origin_conn *c)
-{
-	agent_conn_room(conn_of(c));
-}
-
-static void io_close(struct origin_conn *c, const char *why)
-{
-	agent_conn_close(conn_of(c), why);
+	agent_conn_of(c)->wants_input = input;
+	agent_conn_of(c)->wants_output = writable;
 }
 
 const struct origin_io agent_io = {
@@ -204,68 +134,38 @@ const struct origin_io agent_io = {
 	.shut = io_shut,
 	.read = io_read,
 	.wait = io_wait,
-	.write_soon = io_write_soon,
-	.idle = io_idle,
-	.busy = io_busy,
-	.room = io_room,
-	.close = io_close,
+	.write_soon = origin_conn_write_soon,
+	.idle = origin_conn_idle,
+	.busy = origin_conn_busy,
+	.room = origin_conn_room,
+	.close = origin_conn_close,
 };
 
-void agent_conns_free(struct agent *a)
+/* Returns false if there is no connection. */
+static bool end_connecting(struct agent_conn *c)
 {
-	struct sl_list *l;
+	socklen_t len = sizeof(int);
+	int error = 0;
 
-	while ((l = sl_list_pop_head(&a->dead)))
-		free(sl_container_of(l, struct agent_conn, link));
-}
-
-void agent_conn_late(struct agent_conn *c)
-{
-	struct agent_server *s = agent_conn_server(c);
-	bool connecting = c->origin.state == ORIGIN_CONNECTING;
-
-	agent_conn_close(c, connecting ? "no answer" : "idle");
-	if (connecting)
-		agent_server_down(s, "no answer");
+	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+		error = errno;
+	if (!error) {
+		c->wants_input = true;
+		return origin_conn_up(&c->origin);
+	}
+	origin_conn_failed(&c->origin, strerror(error));
+	return false;
 }
 
 static void on_event(struct agent_watch *w, uint32_t events)
 {
 	struct agent_conn *c = sl_container_of(w, struct agent_conn, watch);
-	struct agent_server *s = agent_conn_server(c);
-	socklen_t len = sizeof(int);
-	bool only_tried;
-	int error = 0;
 
-	if (c->origin.state == ORIGIN_DEAD)
+	if (c->origin.state == ORIGIN_DEAD ||
+	    (c->origin.state == ORIGIN_CONNECTING && !end_connecting(c)))
 		return;
-	if (c->origin.state == ORIGIN_CONNECTING) {
-		if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-			error = errno;
-		if (error) {
-			agent_conn_close(c, "cannot connect");
-			agent_server_down(s, strerror(error));
-			return;
-		}
-		c->origin.state = ORIGIN_UP;
-		s->connecting--;
-		/* An idle connection would occupy a server that serves one at a time. */
-		only_tried = s->down_ns && !s->waiting.cnt && sl_list_empty(&s->resting);
-		agent_timer_cancel(s->a, &c->timer);
-		c->wants_input = true;
-		if (!s->proto->up(&c->origin)) {
-			agent_conn_close(c, "out of memory");
-			return;
-		}
-		agent_server_up(s);
-		if (only_tried) {
-			agent_conn_close(c, "the server is up");
-			return;
-		}
-		agent_conn_room(c);
-	}
 	if ((events & EPOLLOUT) && c->wants_output)
-		write_conn(c);
+		origin_conn_write(&c->origin);
 	c->ended |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
 	if (c->origin.state == ORIGIN_UP && c->wants_input && (events & EPOLLIN || c->ended))
 		agent_conn_read(c);
@@ -284,12 +184,8 @@ void agent_conn_init(struct agent_conn *c, struct agent_server *s, int fd)
 	c->watch.fn = on_event;
 	c->origin.server = &s->origin;
 	c->fd = fd;
-	c->timer.kind = AGENT_TIMER_CONN;
-	sl_list_init(&c->ready);
-	sl_list_init(&c->dirty);
 	sl_list_init(&c->unfinished);
-	sl_list_add_tail(&s->conns, &c->link);
-	s->conn_cnt++;
+	origin_conn_init(&c->origin);
 }
 
 /* The kernel gives the lowest free descriptor, so its number tells how many are in use. */
@@ -312,16 +208,17 @@ static int take_socket(struct agent_server *s)
 	return fd < 0 && errno == EMFILE && agent_close_idle(s->a) ? open_socket(s) : fd;
 }
 
-bool agent_conn_open(struct agent_server *s)
+bool agent_conn_open(struct origin_server *o)
 {
+	struct agent_server *s = agent_server_of(o);
 	int one = 1, fd = take_socket(s);
 	struct agent_conn *c =
 		fd < 0 ? NULL
-		       : calloc(1, offsetof(struct agent_conn, origin) + s->proto->conn_size);
+		       : calloc(1, offsetof(struct agent_conn, origin) + o->proto->conn_size);
 	int rc;
 
 	if (!c) {
-		agent_server_short(s, fd < 0 ? strerror(errno) : "out of memory");
+		origin_server_short(o, fd < 0 ? strerror(errno) : "out of memory");
 		if (fd >= 0)
 			close(fd);
 		return false;
@@ -333,19 +230,18 @@ bool agent_conn_open(struct agent_server *s)
 		free(c);
 		close(fd);
 		if (rc == EADDRNOTAVAIL)
-			agent_server_short(s, strerror(rc));
-		else if (rc == EAGAIN && s->conn_cnt) /* the backlog of a Unix socket is full */
-			agent_server_retry(s);
+			origin_server_short(o, strerror(rc));
+		else if (rc == EAGAIN && o->conn_cnt) /* the backlog of a Unix socket is full */
+			origin_server_retry(o);
 		else
-			agent_server_down(s, strerror(rc));
+			origin_server_down(o, strerror(rc));
 		return false;
 	}
 	agent_conn_init(c, s, fd);
-	s->connecting++;
-	agent_timer_set(s->a, &c->timer, s->a->now_ns + CONNECT_NS);
+	origin_conn_connecting(&c->origin);
 	if (watch_socket(c))
 		return true;
-	agent_server_short(s, strerror(errno));
-	agent_conn_close(c, "cannot be watched");
+	origin_server_short(o, strerror(errno));
+	origin_conn_close(&c->origin, "cannot be watched");
 	return false;
 }

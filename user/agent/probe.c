@@ -21,8 +21,8 @@ static void schedule_next(struct agent_probe *p)
 	uint64_t tenth = p->cfg.interval_ns / 10;
 	uint64_t jitter = sl_prng_below(&agent_of(p)->prng, 2 * tenth + 1);
 
-	agent_timer_set(agent_of(p), &p->timer,
-			agent_of(p)->now_ns + p->cfg.interval_ns - tenth + jitter);
+	origin_timer_set(&agent_of(p)->origin, &p->timer,
+			 agent_of(p)->origin.now_ns + p->cfg.interval_ns - tenth + jitter);
 }
 
 static void close_socket(struct agent_probe *p)
@@ -40,11 +40,11 @@ static void settle(struct agent_probe *p, const char *why)
 	p->settled = true;
 	if (!why) {
 		p->failures = 0;
-		agent_server_healthy(p->server);
+		origin_server_healthy(&p->server->origin);
 		return;
 	}
 	if (++p->failures >= p->cfg.failures)
-		agent_server_unhealthy(p->server, why);
+		origin_server_unhealthy(&p->server->origin, why);
 }
 
 static void fail_probe(struct agent_probe *p, const char *why)
@@ -150,7 +150,7 @@ static void start_probe(struct agent_probe *p)
 		return;
 	p->sent = p->settled = false;
 	p->received = 0;
-	agent_timer_set(s->a, &p->timer, s->a->now_ns + p->cfg.timeout_ns);
+	origin_timer_set(&s->a->origin, &p->timer, s->a->origin.now_ns + p->cfg.timeout_ns);
 	if ((connect(p->fd, (const struct sockaddr *)&s->addr, s->addr_len) &&
 	     errno != EINPROGRESS) ||
 	    epoll_ctl(s->a->epoll_fd, EPOLL_CTL_ADD, p->fd, &ev))
@@ -158,18 +158,20 @@ static void start_probe(struct agent_probe *p)
 }
 
 /* A server that has all the requests that it may have does not answer one more. */
-static bool is_full(const struct agent_server *s)
+static bool is_full(const struct origin_server *s)
 {
 	return s->limit.fixed && s->busy_cnt >= s->limit.fixed;
 }
 
-void agent_probe_timer(struct agent_probe *p)
+static void end_timer(struct origin_timer *t)
 {
+	struct agent_probe *p = sl_container_of(t, struct agent_probe, timer);
+
 	if (p->fd < 0) {
 		start_probe(p);
 		return;
 	}
-	if (is_full(p->server))
+	if (is_full(&p->server->origin))
 		p->settled = true;
 	fail_probe(p, "no reply in time");
 }
@@ -178,12 +180,12 @@ bool agent_probe_init(struct agent_probe *p, struct agent_server *s,
 		      const struct sl_agent_health *cfg)
 {
 	*p = (struct agent_probe){.watch = {on_event}, .server = s, .cfg = *cfg, .fd = -1};
-	p->timer.kind = AGENT_TIMER_PROBE;
+	p->timer.fn = end_timer;
 	if (!cfg->interval_ns)
 		return true;
 	p->cfg.path = strdup(cfg->path ? cfg->path : "/");
 	p->cfg.service = strdup(cfg->service ? cfg->service : "");
-	agent_timer_set(s->a, &p->timer, s->a->now_ns);
+	origin_timer_set(&s->a->origin, &p->timer, s->a->origin.now_ns);
 	return p->cfg.path && p->cfg.service;
 }
 
@@ -193,7 +195,7 @@ void agent_probe_fini(struct agent_probe *p)
 		return;
 	if (p->fd >= 0)
 		close(p->fd);
-	agent_timer_cancel(agent_of(p), &p->timer);
+	origin_timer_cancel(&agent_of(p)->origin, &p->timer);
 	free((void *)(uintptr_t)p->cfg.path);
 	free((void *)(uintptr_t)p->cfg.service);
 }

@@ -17,7 +17,7 @@ struct agent_server;
 
 struct agent_probe {
 	struct agent_watch watch;
-	struct agent_timer timer; /* next probe, or time-out of this one */
+	struct origin_timer timer; /* next probe, or time-out of this one */
 	struct agent_server *server;
 	struct sl_agent_health cfg; /* owns its texts; interval_ns 0: no checks */
 	struct origin_probe reply;
@@ -31,6 +31,5 @@ struct agent_probe {
 bool agent_probe_init(struct agent_probe *p, struct agent_server *s,
 		      const struct sl_agent_health *cfg);
 void agent_probe_fini(struct agent_probe *p);
-void agent_probe_timer(struct agent_probe *p);
 
 #endif

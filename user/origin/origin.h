@@ -2,12 +2,12 @@
 /*
  * Client side of HTTP/1.1 and HTTP/2 towards a server, without sockets, events or clock.
  *
- *   owner -- start, body, cancel, resume --> protocol -- send, shut, close --> transport (origin_io)
- *   owner <- reply, fail, lost (origin_ops)- protocol <- space, input, eof --- transport
+ *   calls -- start, body, cancel, resume --> protocol -- send, shut, close --> transport (origin_io)
+ *   calls <- reply, fail, lost (origin_ops)- protocol <- space, input, eof --- transport
  *
  * A call is one request. It ends with the last part of its reply, with fail() or with lost(), which
- * returns it to its owner; the owner decides about another try. Owners allocate calls and
- * connections. A connection must stay allocated until the end of the turn in which it was closed.
+ * returns it; server.h decides about another try. A connection must stay allocated until the end of
+ * the turn in which it was closed.
  *
  * One thread; all objects of a struct origin belong to it.
  */
@@ -20,8 +20,12 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "base/mempool.h"
 #include "base/rand.h"
+#include "base/wheel.h"
 #include "origin/body.h"
+#include "origin/concurrency_limit.h"
+#include "origin/queue.h"
 #include "origin/request.h"
 #include "rpc/capped_alloc.h"
 #include "sluice/backend.h"
@@ -43,6 +47,8 @@ struct iovec;
 struct origin_call;
 struct origin_conn;
 struct origin_client;
+struct origin_owner;
+struct origin_proto;
 struct origin_reply_fields;
 struct origin_scratch;
 
@@ -90,32 +96,79 @@ struct origin_ops {
 	void (*flow)(struct origin_call *call, bool flows);
 };
 
+/* A timer of struct origin's wheel; a zeroed one is idle. */
+struct origin_timer {
+	struct sl_timer t;
+	void (*fn)(struct origin_timer *t);
+};
+
 /* State that all connections of one owner share. */
 struct origin {
 	const struct origin_io *io;
 	const struct origin_ops *ops;
-	const char *area;              /* of log lines */
-	uint64_t now_ns;               /* set by the owner in each turn */
-	struct sl_prng *prng;          /* the owner's, for trace ids (not secret) */
+	const struct origin_owner *owner; /* of servers and calls, see server.h */
+	const char *area;                 /* of log lines */
+	uint64_t now_ns;                  /* set by the owner in each turn */
+	struct sl_prng *prng;             /* the owner's: trace ids (not secret), jitter */
+	struct sl_wheel wheel;
+	struct sl_mempool calls, clients;
 	struct sl_capped_alloc bodies; /* request bodies and HTTP/2 replies */
 	struct sl_list unread;         /* HTTP/2 streams that wait for `resume`, oldest first */
+	struct sl_list dead;           /* closed connections, until the end of the turn */
+	struct sl_list dirty;          /* connections with output for the end of the turn */
 	uint32_t wide_cnt;             /* HTTP/1.1 connections with wide parts */
+	bool pump;                     /* a call waits or a place is free */
 	struct origin_scratch *scratch;
 };
 
-/* `bodies_max`: bytes. Returns false without memory. The caller sets the other members. */
-bool origin_init(struct origin *o, size_t bodies_max);
+/*
+ * `bodies_max`: bytes; `calls_max`: of all servers. Returns false without memory. The caller sets
+ * the members up to `prng`.
+ */
+bool origin_init(struct origin *o, size_t bodies_max, uint32_t calls_max, uint64_t now_ns);
 void origin_fini(struct origin *o);
 
+static inline void origin_timer_set(struct origin *o, struct origin_timer *t, uint64_t ns)
+{
+	sl_timer_set(&o->wheel, &t->t, ns);
+}
+
+static inline void origin_timer_cancel(struct origin *o, struct origin_timer *t)
+{
+	sl_timer_cancel(&o->wheel, &t->t);
+}
+
+/* Calls the functions of timers that are due. */
+void origin_timers_run(struct origin *o);
+
+/* A server, its connections and calls; server.h has the functions. */
 struct origin_server {
 	struct origin *origin;
+	const struct origin_proto *proto;
 	const char *name; /* in the log */
 	struct origin_authority authority;
 	bool leaving; /* no connection is kept */
+
+	struct origin_queue waiting;
+	struct sl_list resting; /* before their last try */
+	struct sl_list ready;   /* connections with room; most recently used first */
+	struct sl_list conns;
+	uint32_t busy_cnt, conn_cnt, connecting;
+	struct origin_concurrency_limit limit;
+	struct origin_timer retry; /* next attempt to connect */
+	struct origin_timer rest;
+	uint64_t down_ns; /* refuses connections since; 0: accepts */
+	uint64_t said_ns; /* last log line about that */
+	uint32_t retry_ms;
+	char why[96];        /* it is down, or not healthy */
+	bool unhealthy;      /* by its health checks */
+	bool said_unhealthy; /* logged; once until it is healthy again */
+	bool told_unready;   /* the owner sends no calls */
+	bool probe;          /* try a connection for resting calls */
 };
 
 struct origin_call {
-	struct sl_list link; /* in a queue or list of its owner */
+	struct sl_list link; /* in a queue or list of its server */
 	struct origin_client *client;
 	struct origin_server *server;
 	struct sl_request_view *rq; /* NULL: answered */
@@ -127,15 +180,25 @@ struct origin_call {
 	bool answered; /* bytes of a reply were received */
 	bool begun;    /* a part of the reply was sent; set by reply() */
 	bool over;     /* the connection is done with it */
+	bool repeated; /* written in an earlier try */
+	bool counted;  /* in server->busy_cnt */
+	bool streams;  /* counted in client->streams_cnt */
 	void *stream;
 	struct origin_body body;
+	struct origin_timer late;
+	uint64_t start_ns; /* assigned to a connection */
+	uint64_t rest_ns;  /* 0: not resting */
 };
 
 enum origin_conn_state { ORIGIN_CONNECTING, ORIGIN_UP, ORIGIN_DEAD };
 
 struct origin_conn {
 	struct origin_server *server;
-	uint8_t state; /* enum origin_conn_state, set by the owner */
+	struct sl_list link, ready; /* in its server */
+	struct sl_list dirty;       /* in its origin */
+	struct origin_timer timer;  /* connect or idle */
+	uint8_t state;              /* enum origin_conn_state */
+	bool stale;                 /* the server has another address: no more calls */
 };
 
 /* Bytes that a connection takes now; none without room at the owner. */

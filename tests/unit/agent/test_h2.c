@@ -509,7 +509,7 @@ TEST_EACH(a_malformed_reply_ends_its_call, SL_ARRAY_LEN(malformed) * 4)
 		      malformed[kind].tail_len);
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_INTERNAL);
-	ck_assert_uint_eq(server->busy_cnt, 0);
+	ck_assert_uint_eq(server->origin.busy_cnt, 0);
 	bed_request_free(r);
 	after = ask(false);
 	head(3);

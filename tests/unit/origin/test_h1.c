@@ -184,7 +184,7 @@ static void set_up(void)
 	static struct sl_prng prng;
 
 	sl_prng_seed(&prng, 1);
-	ck_assert(origin_init(&own, 1 << 20));
+	ck_assert(origin_init(&own, 1 << 20, 16, 0));
 	own.io = &io;
 	own.ops = &ops;
 	own.area = "test";

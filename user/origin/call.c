@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Life cycle of a call. server.c creates it and finds a connection; h1.c and h2.c report events:
+ * Life cycle of a call. The owner creates it, server.c finds a connection; h1.c and h2.c report
+ * events:
  *
  *   new -> waits -> assign -> answered -> reply ... reply -> end
  *            ^                   |
@@ -10,40 +11,49 @@
  */
 #include <errno.h>
 
-#include "agent/internal.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "front/front.h"
 #include "origin/reply.h"
+#include "origin/server.h"
 
 #define REST_NS (200 * SL_NS_PER_MS)
 
-struct origin_call *agent_call_new(struct agent_server *s, struct sl_request_view *rq, bool stream)
+static const struct origin_owner *owner_of(const struct origin_call *call)
 {
-	struct agent *a = s->a;
-	struct agent_call *own = sl_mempool_get(&a->calls);
-	struct origin_call *call = &own->origin;
+	return call->server->origin->owner;
+}
+
+static void end_late(struct origin_timer *t)
+{
+	origin_call_fail(sl_container_of(t, struct origin_call, late), SL_RPC_EXPIRED);
+}
+
+struct origin_call *origin_call_new(struct origin_server *s, struct sl_request_view *rq,
+				    bool stream)
+{
+	struct origin *o = s->origin;
+	struct origin_call *call = sl_mempool_get(&o->calls);
 	uint64_t budget_us;
 
-	if (!own)
+	if (!call)
 		return NULL;
-	*own = (struct agent_call){0};
 	*call = (struct origin_call){
-		.server = &s->origin,
+		.server = s,
 		.rq = rq,
 		.deadline_ns = UINT64_MAX,
 		.grpc = rq->protocol == SL_PROTO_GRPC,
+		.late.fn = end_late,
 	};
 	sl_list_init(&call->link);
 	if (!origin_queue_enter(&s->waiting, call, rq->client)) {
-		sl_mempool_put(&a->calls, own);
+		sl_mempool_put(&o->calls, call);
 		return NULL;
 	}
 	rq->own = call;
 	budget_us = rq->long_budget_us ? rq->long_budget_us : rq->budget_us;
 	if (budget_us && budget_us < (UINT64_MAX - rq->arrived_ns) / SL_NS_PER_US) {
 		call->deadline_ns = rq->arrived_ns + budget_us * SL_NS_PER_US;
-		agent_timer_set(a, &own->late, call->deadline_ns);
+		origin_timer_set(o, &call->late, call->deadline_ns);
 	}
 	if (stream)
 		origin_body_init(call);
@@ -53,111 +63,122 @@ struct origin_call *agent_call_new(struct agent_server *s, struct sl_request_vie
 
 static void set_stream(struct origin_call *call, bool is)
 {
-	struct agent_call *own = agent_call_of(call);
 
 	call->client->streams_cnt += is;
-	call->client->streams_cnt -= own->streams;
-	agent_server_of(call)->a->pump |= own->streams && !is;
-	own->streams = is;
+	call->client->streams_cnt -= call->streams;
+	call->server->origin->pump |= call->streams && !is;
+	call->streams = is;
 }
 
 static void count_call(struct origin_call *call)
 {
-	struct agent_server *s = agent_server_of(call);
-	struct agent_call *own = agent_call_of(call);
+	struct origin_server *s = call->server;
 
-	own->start_ns = s->a->now_ns;
+	call->start_ns = s->origin->now_ns;
 	set_stream(call, false);
-	if (own->counted)
+	if (call->counted)
 		return;
 	origin_queue_hold(&s->waiting, call);
 	s->busy_cnt++;
-	own->counted = true;
+	call->counted = true;
 }
 
 static void uncount_call(struct origin_call *call)
 {
-	struct agent_server *s = agent_server_of(call);
-	struct agent_call *own = agent_call_of(call);
+	struct origin_server *s = call->server;
 
 	set_stream(call, false);
-	if (!own->counted)
+	if (!call->counted)
 		return;
 	origin_queue_release(&s->waiting, call);
 	s->busy_cnt--;
-	s->a->pump = true;
-	own->counted = false;
+	s->origin->pump = true;
+	call->counted = false;
 }
 
 /* Releases the place of a call that waits for its client. A fixed limit keeps counting it. */
 static void let_go(struct origin_call *call)
 {
-	if (agent_server_of(call)->limit.fixed)
+	if (call->server->limit.fixed)
 		return;
 	uncount_call(call);
 	set_stream(call, true);
 }
 
-void agent_call_end(struct origin_call *call)
+static void end_call(struct origin_call *call)
 {
-	struct agent_server *s = agent_server_of(call);
-	struct agent_call *own = agent_call_of(call);
+	struct origin_server *s = call->server;
 
 	uncount_call(call);
 	origin_queue_leave(&s->waiting, call);
 	origin_body_drop(call);
-	agent_timer_cancel(s->a, &own->late);
-	sl_mempool_put(&s->a->calls, own);
+	origin_timer_cancel(s->origin, &call->late);
+	sl_mempool_put(&s->origin->calls, call);
 }
 
 static void take_off(struct origin_call *call)
 {
-	struct agent_server *s = agent_server_of(call);
+	struct origin_server *s = call->server;
 
 	if (call->over)
 		return;
 	if (call->conn) {
 		s->proto->cancel(call->conn, call);
-	} else if (agent_call_of(call)->rest_ns) {
+	} else if (call->rest_ns) {
 		sl_list_del(&call->link);
 	} else if (!sl_list_empty(&call->link)) {
 		origin_queue_remove(&s->waiting, call);
 	}
 }
 
-void agent_call_fail(struct origin_call *call, enum sl_rpc_status status)
+void origin_call_fail(struct origin_call *call, enum sl_rpc_status status)
 {
 	struct sl_request_view *rq = call->rq;
 
 	take_off(call);
 	rq->own = NULL;
 	call->rq = NULL;
-	(void)sl_reply_error(rq, status);
-	agent_call_end(call);
+	(void)owner_of(call)->reply_error(rq, status);
+	end_call(call);
 }
 
-void agent_call_refuse(struct origin_call *call)
+void origin_call_refuse(struct origin_call *call)
 {
-	agent_call_fail(call, agent_call_of(call)->repeated ? SL_RPC_UNANSWERED : SL_RPC_REFUSED);
+	origin_call_fail(call, call->repeated ? SL_RPC_UNANSWERED : SL_RPC_REFUSED);
 }
 
-void agent_call_data(struct origin_call *call, const void *bytes, size_t len, size_t left)
+void origin_call_data(struct origin_call *call, const void *bytes, size_t len, size_t left)
 {
 	if (!origin_body_add(call, bytes, len, left))
-		agent_call_fail(call, SL_RPC_INTERNAL);
+		origin_call_fail(call, SL_RPC_INTERNAL);
 	else
-		agent_server_of(call)->proto->body(call->conn, call);
+		call->server->proto->body(call->conn, call);
 }
 
-void agent_call_data_end(struct origin_call *call)
+void origin_call_data_end(struct origin_call *call)
 {
 	if (!origin_body_end(call)) {
-		agent_call_fail(call, SL_RPC_INTERNAL);
+		origin_call_fail(call, SL_RPC_INTERNAL);
 		return;
 	}
 	if (!call->answered)
 		count_call(call);
-	agent_server_of(call)->proto->body(call->conn, call);
+	call->server->proto->body(call->conn, call);
+}
+
+void origin_calls_rested(struct origin_timer *rest)
+{
+	struct origin_server *s = sl_container_of(rest, struct origin_server, rest);
+	struct origin_call *call;
+
+	while ((call = sl_list_first(&s->resting, struct origin_call, link)) &&
+	       call->rest_ns <= s->origin->now_ns) {
+		call->rest_ns = 0;
+		sl_list_del(&call->link);
+		origin_queue_again(&s->waiting, call);
+	}
+	if (call)
+		origin_timer_set(s->origin, &s->rest, call->rest_ns);
 }
 
 /*
@@ -166,51 +187,36 @@ void agent_call_data_end(struct origin_call *call)
  */
 static void pause_reconnect(struct origin_call *call)
 {
-	struct agent_server *s = agent_server_of(call);
-	struct agent_call *own = agent_call_of(call);
+	struct origin_server *s = call->server;
 
-	own->rest_ns = s->a->now_ns + REST_NS;
+	call->rest_ns = s->origin->now_ns + REST_NS;
 	sl_list_add_tail(&s->resting, &call->link);
 	s->probe = true;
 	if (!sl_timer_pending(&s->rest.t))
-		agent_timer_set(s->a, &s->rest, own->rest_ns);
+		origin_timer_set(s->origin, &s->rest, call->rest_ns);
 }
 
-void agent_calls_rested(struct agent_server *s)
+static void lose_call(struct origin_call *call, const char *why)
 {
-	struct origin_call *call;
-
-	while ((call = sl_list_first(&s->resting, struct origin_call, link)) &&
-	       agent_call_of(call)->rest_ns <= s->a->now_ns) {
-		agent_call_of(call)->rest_ns = 0;
-		sl_list_del(&call->link);
-		origin_queue_again(&s->waiting, call);
-	}
-	if (call)
-		agent_timer_set(s->a, &s->rest, agent_call_of(call)->rest_ns);
-}
-
-void agent_call_lost(struct origin_call *call, const char *why)
-{
-	struct agent_server *s = agent_server_of(call);
+	struct origin_server *s = call->server;
 
 	call->over = true;
 	/*
 	 * RFC 9110 9.2.2: a request that is not idempotent is repeated only if the server cannot
 	 * have read any of it.
 	 */
-	if (call->answered || call->tries >= AGENT_TRIES_MAX ||
+	if (call->answered || call->tries >= ORIGIN_TRIES_MAX ||
 	    (call->body.taken && call->body.once) || (call->written && !call->rq->idempotent)) {
-		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "agent: %s: a request was lost: %s",
-			     s->name, why);
-		agent_call_fail(call, SL_RPC_LOST);
+		SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "%s: %s: a request was lost: %s",
+			     s->origin->area, s->name, why);
+		origin_call_fail(call, SL_RPC_LOST);
 		return;
 	}
 	call->conn = NULL;
 	call->stream = NULL;
-	agent_call_of(call)->repeated |= call->written;
+	call->repeated |= call->written;
 	call->written = call->over = false;
-	s->a->pump = true;
+	s->origin->pump = true;
 	uncount_call(call);
 	if (call->body.on)
 		origin_body_stop(call);
@@ -220,16 +226,11 @@ void agent_call_lost(struct origin_call *call, const char *why)
 		origin_queue_again(&s->waiting, call);
 }
 
-void agent_call_late(struct origin_call *call)
+void origin_call_assign(struct origin_call *call, struct origin_conn *c)
 {
-	agent_call_fail(call, SL_RPC_EXPIRED);
-}
+	struct origin_server *s = call->server;
 
-void agent_call_assign(struct origin_call *call, struct agent_conn *c)
-{
-	struct agent_server *s = agent_server_of(call);
-
-	call->conn = &c->origin;
+	call->conn = c;
 	call->tries++;
 	call->written = false;
 	if (!call->body.on || call->body.ended || !call->rq->length || s->limit.fixed)
@@ -240,11 +241,10 @@ void agent_call_assign(struct origin_call *call, struct agent_conn *c)
 
 static void on_answered(struct origin_call *call)
 {
-	struct agent_server *s = agent_server_of(call);
-	struct agent_call *own = agent_call_of(call);
+	struct origin_server *s = call->server;
 
-	if (!call->begun && own->counted)
-		origin_concurrency_limit_sample(&s->limit, s->a->now_ns - own->start_ns,
+	if (!call->begun && call->counted)
+		origin_concurrency_limit_sample(&s->limit, s->origin->now_ns - call->start_ns,
 						s->busy_cnt);
 	if (!call->body.on)
 		return;
@@ -254,9 +254,9 @@ static void on_answered(struct origin_call *call)
 
 static bool send_continue(struct origin_call *call)
 {
-	if (sl_stream_send_continue(call->rq) != -EAGAIN)
+	if (owner_of(call)->send_continue(call->rq) != -EAGAIN)
 		return true;
-	agent_call_fail(call, SL_RPC_REFUSED); /* it would never end */
+	origin_call_fail(call, SL_RPC_REFUSED); /* it would never end */
 	return false;
 }
 
@@ -268,7 +268,7 @@ static void pass_interim(struct origin_call *call, uint16_t status,
 		.status = status, .headers = fields->at, .header_cnt = fields->cnt};
 
 	if (!call->grpc)
-		(void)sl_reply_interim(call->rq, &args);
+		(void)owner_of(call)->reply_interim(call->rq, &args);
 }
 
 static bool pass_reply(struct origin_call *call, const struct sl_reply_args *args)
@@ -278,7 +278,7 @@ static bool pass_reply(struct origin_call *call, const struct sl_reply_args *arg
 
 	if (!args->more)
 		rq->own = NULL;
-	rc = sl_reply(rq, args);
+	rc = owner_of(call)->reply(rq, args);
 	if (rc == -EAGAIN) {
 		let_go(call);
 		return false;
@@ -286,30 +286,30 @@ static bool pass_reply(struct origin_call *call, const struct sl_reply_args *arg
 	call->begun = true;
 	if (rc == -EMSGSIZE) {
 		rq->own = NULL;
-		(void)sl_reply_error(rq, SL_RPC_INTERNAL);
+		(void)owner_of(call)->reply_error(rq, SL_RPC_INTERNAL);
 	}
 	if (args->more && rc == 0)
 		return true;
-	call->rq = NULL; /* sl_reply() may have freed it */
+	call->rq = NULL; /* reply() may have freed it */
 	take_off(call);
-	agent_call_end(call);
+	end_call(call);
 	return true;
 }
 
 static void set_flow(struct origin_call *call, bool flows)
 {
 	if (flows)
-		sl_stream_resume(call->rq);
+		owner_of(call)->resume(call->rq);
 	else
-		sl_stream_pause(call->rq);
+		owner_of(call)->pause(call->rq);
 }
 
-const struct origin_ops agent_call_ops = {
+const struct origin_ops origin_call_ops = {
 	.answered = on_answered,
 	.send_continue = send_continue,
 	.interim = pass_interim,
 	.reply = pass_reply,
-	.fail = agent_call_fail,
-	.lost = agent_call_lost,
+	.fail = origin_call_fail,
+	.lost = lose_call,
 	.flow = set_flow,
 };
