@@ -2,7 +2,7 @@
 /*
  * XDP program: redirects packets of served addresses, and passes everything else to the kernel.
  *
- *   parse -> listener? -> own MAC? -> VLAN matches? -> not denied? -> socket on this queue? -> admitted?
+ *   parse -> listener or local port? -> own MAC? -> VLAN matches? -> not denied? -> socket on this queue? -> admitted?
  *         -> stamp -> redirect
  *
  * Loaded by `sluice run`, ip(8) or xdp-loader. The run configuration below is for the dispatcher of

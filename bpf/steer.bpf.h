@@ -17,6 +17,19 @@ static __always_inline const struct sl_listener *find_listener(struct sl_listene
 	return bpf_map_lookup_elem(&sl_listeners, key);
 }
 
+/* Looks up the entry of the range of local ports, for segments that do not open a connection. */
+static __always_inline const struct sl_listener *
+find_range(struct sl_listener_key *key, const struct sl_edge *edge, __be16 port, int opens)
+{
+	const __u16 number = bpf_ntohs(port);
+
+	if (key->protocol != IPPROTO_TCP || opens || !edge->ports_first ||
+	    number < edge->ports_first || number > edge->ports_last)
+		return 0;
+	key->port = bpf_htons(edge->ports_first);
+	return bpf_map_lookup_elem(&sl_listeners, key);
+}
+
 static __always_inline int is_other_host(const struct xdp_md *ctx, const struct sl_edge *edge)
 {
 	const struct ethhdr *eth = (void *)(long)ctx->data;
@@ -106,19 +119,23 @@ static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *
 
 static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 {
-	const struct sl_listener *l = find_listener(&p->key);
 	const __u32 zero = 0;
-	const struct sl_edge *edge;
-	int verdict;
+	const struct sl_edge *edge = bpf_map_lookup_elem(&sl_edge, &zero);
+	const __be16 port = p->key.port;
+	const struct sl_listener *l = find_listener(&p->key);
+	int verdict, ours = 0; /* of a connection that the gateway has opened */
 
+	if (!l && edge) {
+		l = find_range(&p->key, edge, port, p->opens);
+		ours = 1;
+	}
 	if (!l)
 		return SL_RX_PASS_NO_LISTENER;
-	edge = bpf_map_lookup_elem(&sl_edge, &zero);
 	if (!edge || is_other_host(ctx, edge))
 		return SL_RX_PASS_OTHER_HOST;
-	if (is_other_vlan(p, edge))
+	if (!ours && is_other_vlan(p, edge))
 		return SL_RX_PASS_VLAN;
-	if (is_denied(p))
+	if (!ours && is_denied(p))
 		return SL_RX_DENIED;
 	if (p->fragment)
 		return SL_RX_FRAGMENT;

@@ -54,11 +54,11 @@ struct sl_prog_config {
 	__u32 by_gateway; /* 1: loaded by a gateway, and stale if that no longer runs */
 };
 #define SL_PROG_MAGIC  0x736c7570u
-#define SL_ABI_VERSION 6u
+#define SL_ABI_VERSION 7u
 
 /*
  * A served address and port. A listener for any address has one entry per address of the host. Port
- * 0: all ports of the address.
+ * 0: all ports of the address. An entry with the first port of sl_edge's range stands for the range.
  */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: first four bytes, the rest zero */
@@ -96,9 +96,14 @@ enum {
 	SL_VLAN_NONE = 0xffff, /* untagged or priority-tagged (VLAN 0) */
 };
 
+/*
+ * ports_first to ports_last: local TCP ports of the gateway's own connections to servers. Their
+ * packets need no match of VLAN or prefix. A SYN for them is passed to the kernel.
+ */
 struct sl_edge {
-	__u32 vlan;  /* VLAN 1 to 4094, or one of the above */
-	__u8 mac[6]; /* frames to others are passed to the kernel */
+	__u32 vlan;                    /* VLAN 1 to 4094, or one of the above */
+	__u8 mac[6];                   /* frames to others are passed to the kernel */
+	__u16 ports_first, ports_last; /* 0: none */
 	__u8 pad[2];
 };
 

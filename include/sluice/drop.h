@@ -72,7 +72,8 @@
 	X(NO_FRAME, "no_frame", "frame pool exhausted")                                            \
 	X(TX_FULL, "tx_full", "transmit ring full")                                                \
 	X(HANDOVER_FULL, "handover_full", "ring to the owning worker full")                        \
-	X(IP_SOURCE_ROUTE, "ip_source_route", "IPv4 source route (LSRR, SSRR)")
+	X(IP_SOURCE_ROUTE, "ip_source_route", "IPv4 source route (LSRR, SSRR)")                    \
+	X(NO_NEIGHBOUR, "no_neighbour", "to a server whose next hop the kernel has not resolved")
 
 #define X(name, metric, help) SL_##name,
 enum sl_rx_verdict { SL_RX_VERDICTS(X) SL_RX_VERDICT_CNT };

@@ -68,7 +68,7 @@ enum sl_net_flags {
 
 /*
  * Path to a peer. Plain data. `routed`: the peer's packets come from `mac`, and packets to it go by
- * the host's route, if that is known.
+ * the host's route, if that is known. A `mac` of zeros: nothing has come from the peer yet.
  */
 struct sl_net_path {
 	uint8_t local[16], remote[16]; /* IPv4: first four bytes, the rest zero */
@@ -189,6 +189,13 @@ void sl_net_set_routes(struct sl_net *n, struct sl_routes *r);
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 			 struct sl_net_path *path);
 
+/*
+ * Fills the path to a remote address by the host's route: until a packet of it arrives, each packet
+ * goes by the route. Returns false without a route by one of the ports.
+ */
+bool sl_net_path_by_route(const struct sl_net *n, const struct sl_addr *local,
+			  const struct sl_addr *remote, struct sl_net_path *path);
+
 /* Returns true if the frame has the VLAN numbers of `path`, and as many tags. */
 bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path);
 
@@ -267,7 +274,8 @@ bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path 
 /*
  * Queues a complete Ethernet frame (HELD, TX or UNACKED; TX from now on) on port f->port. A frame
  * with retain stays the caller's and becomes UNACKED; others are freed after transmission. Returns
- * false if the ring is full: counted, and the frame is UNACKED or freed.
+ * false if the ring is full: counted, and the frame is UNACKED or freed. sl_net_send() also returns
+ * it if the next hop is unknown.
  */
 bool sl_net_tx(struct sl_net *n, struct sl_frame *f);
 /*

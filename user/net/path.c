@@ -107,6 +107,26 @@ void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struc
 	path->routed = n->routes && is_routed(n, path);
 }
 
+bool sl_net_path_by_route(const struct sl_net *n, const struct sl_addr *local,
+			  const struct sl_addr *remote, struct sl_net_path *path)
+{
+	struct sl_next_hop hop;
+	int out;
+
+	if (!n->routes ||
+	    !sl_routes_find(n->routes, remote->family, local->addr, remote->addr, &hop))
+		return false;
+	out = sl_net_port_on(n, hop.ifindex);
+	if (out < 0)
+		return false;
+	*path = (struct sl_net_path){
+		.family = remote->family, .port = (uint8_t)out, .routed = true};
+	memcpy(path->local, local->addr, sizeof(path->local));
+	memcpy(path->remote, remote->addr, sizeof(path->remote));
+	memcpy(path->local_mac, n->ports[out]->mac, sizeof(path->local_mac));
+	return true;
+}
+
 bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path)
 {
 	for (unsigned i = 0; i < path->vlan_cnt; i++) {

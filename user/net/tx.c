@@ -19,6 +19,17 @@ static void push_pending(struct sl_net *n, unsigned port)
 		memmove(frames, frames + taken, (cnt - taken) * sizeof(struct sl_frame *));
 }
 
+/* Returns false, for an unsent frame. */
+static bool give_back(struct sl_net *n, struct sl_frame *f, enum sl_drop why)
+{
+	sl_net_drop(n, why);
+	if (!f->retain)
+		sl_frame_put(n->umem, f);
+	else if (f->state != SL_FRAME_UNACKED)
+		sl_frame_to(n->umem, f, SL_FRAME_UNACKED);
+	return false;
+}
+
 bool sl_net_tx(struct sl_net *n, struct sl_frame *f)
 {
 	unsigned port = f->port;
@@ -26,14 +37,8 @@ bool sl_net_tx(struct sl_net *n, struct sl_frame *f)
 	SL_CHECK(port < n->port_cnt);
 	if (n->tx[port].cnt == SL_BURST)
 		push_pending(n, port);
-	if (n->tx[port].cnt == SL_BURST) {
-		sl_net_drop(n, SL_DROP_TX_FULL);
-		if (!f->retain)
-			sl_frame_put(n->umem, f);
-		else if (f->state != SL_FRAME_UNACKED)
-			sl_frame_to(n->umem, f, SL_FRAME_UNACKED);
-		return false;
-	}
+	if (n->tx[port].cnt == SL_BURST)
+		return give_back(n, f, SL_DROP_TX_FULL);
 	if (f->state != SL_FRAME_TX)
 		sl_frame_to(n->umem, f, SL_FRAME_TX);
 	n->tx[port].frames[n->tx[port].cnt++] = f;
@@ -81,25 +86,25 @@ static void push_eth(struct sl_frame *f, const struct sl_net_path *path)
 
 /*
  * Directs a frame to the next hop of the host's route. The kernel gets a copy if it must resolve or
- * verify the neighbour.
+ * verify the neighbour. Returns false if there is no next hop, not even the path's own.
  */
-static void follow_route(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path)
+static bool follow_route(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path)
 {
 	struct sl_eth_hdr *eth = (struct sl_eth_hdr *)f->data;
+	static const uint8_t no_mac[6];
 	struct sl_next_hop hop = {0};
 	int out = -1;
 
 	if (n->routes && sl_routes_find(n->routes, path->family, path->local, path->remote, &hop))
 		out = sl_net_port_on(n, hop.ifindex);
-	if (out < 0)
-		return;
-	if (!hop.known || hop.stale)
+	if (out >= 0 && (!hop.known || hop.stale))
 		sl_net_copy_to_kernel(n, f, path);
-	if (!hop.known)
-		return;
+	if (out < 0 || !hop.known)
+		return memcmp(path->mac, no_mac, sizeof(no_mac)) != 0;
 	memcpy(eth->dst, hop.mac, sizeof(eth->dst));
 	memcpy(eth->src, n->ports[out]->mac, sizeof(eth->src));
 	f->port = (uint8_t)out;
+	return true;
 }
 
 bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path,
@@ -110,8 +115,8 @@ bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path 
 	push_ip(f, path, protocol);
 	push_eth(f, path);
 	f->port = path->port;
-	if (sl_unlikely(path->routed))
-		follow_route(n, f, path);
+	if (sl_unlikely(path->routed) && !follow_route(n, f, path))
+		return give_back(n, f, SL_DROP_NO_NEIGHBOUR);
 	return sl_net_tx(n, f);
 }
 

@@ -142,8 +142,6 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 /* Returns false if the connection is gone. */
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 {
-	struct sl_tcp *t = c->tcp;
-
 	if (!(c->flags & SL_TCPF_WANT_WRITE))
 		return true;
 	if (sl_tcp_send_room(c) < sl_tcp_send_most(c) / 3) {
@@ -153,6 +151,6 @@ bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 		return true;
 	}
 	c->flags &= ~(uint32_t)SL_TCPF_WANT_WRITE;
-	t->ops.writable(c->handle);
+	ops_of(c)->writable(c->handle);
 	return c->state != SL_TCPS_CLOSED;
 }

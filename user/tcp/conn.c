@@ -151,7 +151,7 @@ void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close_reason why)
 		t->stats.timeouts++;
 	sl_tcp_conn_drop(c);
 	if (told)
-		t->ops.closed(c->handle, why);
+		ops_of(c)->closed(c->handle, why);
 }
 
 uint32_t sl_tcp_free_places(const struct sl_tcp *t)

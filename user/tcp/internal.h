@@ -108,7 +108,7 @@ struct sl_tcp {
 	struct sl_net *net;
 	struct sl_umem *umem;
 	const struct sl_tcp_cc_ops *cc;
-	struct sl_tcp_ops ops;
+	struct sl_tcp_ops ops, active_ops;
 	void *app;
 	struct sl_tcp_config cfg;
 
@@ -238,10 +238,15 @@ static inline bool has_dupacks(const struct sl_tcp_conn *c)
 	return !(c->flags & SL_TCPF_SACK) && c->dupacks;
 }
 
+static inline const struct sl_tcp_ops *ops_of(const struct sl_tcp_conn *c)
+{
+	return c->flags & SL_TCPF_ACTIVE ? &c->tcp->active_ops : &c->tcp->ops;
+}
+
 /* Ignored before the application knows the connection. */
 static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t frames)
 {
-	const struct sl_tcp_ops *ops = &c->tcp->ops;
+	const struct sl_tcp_ops *ops = ops_of(c);
 
 	if (ops->holds && c->handle && frames)
 		ops->holds(c->handle, frames);

@@ -72,6 +72,14 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 	return true;
 }
 
+/* The server of a connection that an earlier process had, or that was given up. */
+static bool in_port_range(const struct sl_tcp *t, uint16_t port_be)
+{
+	uint16_t port = be16toh(port_be);
+
+	return t->cfg.port_first && port >= t->cfg.port_first && port <= t->cfg.port_last;
+}
+
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
 		   const uint32_t *isn)
 {
@@ -83,7 +91,8 @@ void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flo
 					SL_IP_PROTO_TCP);
 	if (listener < 0) {
 		sl_net_drop(t->net, SL_DROP_NO_LISTENER);
-		if (t->cfg.rst_closed_ports && sl_net_serves(t->net, key->family, key->local))
+		if (in_port_range(t, key->local_port_be) ||
+		    (t->cfg.rst_closed_ports && sl_net_serves(t->net, key->family, key->local)))
 			sl_tcp_answer_rst(t, seg, &path, key->local_port_be, key->remote_port_be);
 	} else if (seg->flags & SL_TCP_RST) {
 		sl_net_drop(t->net, SL_DROP_TCP_NO_CONN);

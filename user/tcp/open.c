@@ -85,7 +85,7 @@ bool sl_tcp_establish(struct sl_tcp_conn *c)
 		sl_tcp_count_frames(c, (int32_t)sl_tcp_held_frames(c));
 		return true;
 	}
-	t->ops.connected(c->handle, c);
+	ops_of(c)->connected(c->handle, c);
 	return c->state != SL_TCPS_CLOSED;
 }
 
@@ -104,45 +104,49 @@ static bool path_to(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
 	return true;
 }
 
+static uint16_t first_port(const struct sl_tcp *t)
+{
+	return t->cfg.port_first ? t->cfg.port_first : EPHEMERAL_FIRST;
+}
+
 static bool flow_exists(const struct sl_tcp *t, const struct sl_flow_key *key, uint64_t *hash)
 {
 	*hash = sl_flow_hash(&t->flows, key);
 	return sl_flow_find(&t->flows, *hash, key) != SL_FLOW_NONE;
 }
 
-/* RFC 6056 3.3.1. Returns 0 if all are in use. */
+/* RFC 6056 3.3.1, in this instance's part of the range. Returns 0 if all are in use. */
 static uint16_t choose_port(struct sl_tcp *t, struct sl_flow_key *key, uint64_t *hash)
 {
-	for (unsigned i = 0; i < EPHEMERAL_CNT; i++) {
+	const struct sl_tcp_config *cfg = &t->cfg;
+	uint32_t all = cfg->port_first ? cfg->port_last - cfg->port_first + 1u : EPHEMERAL_CNT;
+	uint32_t parts = cfg->port_parts ? cfg->port_parts : 1, cnt = all / parts;
+	uint32_t first = first_port(t) + cnt * cfg->port_part;
+
+	for (uint32_t i = 0; i < cnt; i++) {
 		if (!t->ephemeral)
-			t->ephemeral = (uint16_t)sl_prng_below(&t->prng, EPHEMERAL_CNT);
-		t->ephemeral = (uint16_t)((t->ephemeral + 1) % EPHEMERAL_CNT);
-		key->local_port_be = htobe16((uint16_t)(EPHEMERAL_FIRST + t->ephemeral));
+			t->ephemeral = (uint16_t)sl_prng_below(&t->prng, cnt);
+		t->ephemeral = (uint16_t)((t->ephemeral + 1u) % cnt);
+		key->local_port_be = htobe16((uint16_t)(first + t->ephemeral));
 		if (!flow_exists(t, key, hash))
 			return key->local_port_be;
 	}
 	return 0;
 }
 
-struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
-				   const struct sl_addr *local, const struct sl_addr *remote,
-				   void *handle)
+static struct sl_tcp_conn *open_on(struct sl_tcp *t, const struct sl_net_path *path,
+				   uint16_t local_port_be, uint16_t remote_port_be, void *handle)
 {
-	struct sl_net_path path;
 	struct sl_flow_key key;
 	struct sl_tcp_conn *c;
 	uint64_t hash;
 
-	if (!path_to(t, port, next_hop_mac, local, remote, &path)) {
-		errno = EINVAL;
-		return NULL;
-	}
-	sl_tcp_path_key(&path, local->port_be, remote->port_be, &key);
-	if (local->port_be ? flow_exists(t, &key, &hash) : !choose_port(t, &key, &hash)) {
+	sl_tcp_path_key(path, local_port_be, remote_port_be, &key);
+	if (local_port_be ? flow_exists(t, &key, &hash) : !choose_port(t, &key, &hash)) {
 		errno = EADDRINUSE;
 		return NULL;
 	}
-	c = sl_tcp_conn_new(t, &path, &key, hash);
+	c = sl_tcp_conn_new(t, path, &key, hash);
 	if (!c) {
 		errno = ENOBUFS;
 		return NULL;
@@ -158,4 +162,35 @@ struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t
 	sl_tcp_dirty(c);
 	t->stats.active_opens++;
 	return c;
+}
+
+struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
+				   const struct sl_addr *local, const struct sl_addr *remote,
+				   void *handle)
+{
+	struct sl_net_path path;
+
+	if (!path_to(t, port, next_hop_mac, local, remote, &path)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return open_on(t, &path, local->port_be, remote->port_be, handle);
+}
+
+struct sl_tcp_conn *sl_tcp_open(struct sl_tcp *t, const struct sl_addr *local,
+				const struct sl_addr *remote, void *handle)
+{
+	struct sl_net_path path;
+
+	if (local->family != remote->family ||
+	    !sl_net_path_by_route(t->net, local, remote, &path)) {
+		errno = EHOSTUNREACH;
+		return NULL;
+	}
+	return open_on(t, &path, local->port_be, remote->port_be, handle);
+}
+
+void sl_tcp_set_active_ops(struct sl_tcp *t, const struct sl_tcp_ops *ops)
+{
+	t->active_ops = *ops;
 }

@@ -36,7 +36,7 @@ static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 	};
 
 	c->flags |= SL_TCPF_IN_DATA;
-	used = t->ops.data(c->handle, &chunk);
+	used = ops_of(c)->data(c->handle, &chunk);
 	c->flags &= ~(uint32_t)SL_TCPF_IN_DATA;
 	if (!chunk.frame) /* taken; may already be freed */
 		return len;
@@ -56,7 +56,7 @@ static bool tell_fin(struct sl_tcp_conn *c)
 	if (want != SL_TCPF_FIN_RCVD || c->rxq_head || !(c->flags & SL_TCPF_TOLD))
 		return true;
 	c->flags |= SL_TCPF_FIN_TOLD;
-	c->tcp->ops.fin(c->handle);
+	ops_of(c)->fin(c->handle);
 	return c->state != SL_TCPS_CLOSED;
 }
 

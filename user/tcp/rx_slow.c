@@ -431,6 +431,8 @@ void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		sl_net_drop(t->net, SL_DROP_TCP_FLAGS);
 		goto out;
 	}
+	if (c->path.routed && !(seg->f->flags & SL_NET_PORT_UNKNOWN))
+		sl_net_path_from_rx(t->net, seg->f, &c->path);
 	sl_tcp_take_syn(c, seg);
 	c->heard_at = now_tick(t);
 	if (!ack) { /* simultaneous open, RFC 9293 3.5 */

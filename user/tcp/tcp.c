@@ -78,7 +78,7 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 		goto fail;
 	t->net = net;
 	t->umem = net->umem;
-	t->ops = *ops;
+	t->ops = t->active_ops = *ops;
 	t->app = app;
 	t->cfg = *cfg;
 	t->cc = cfg->newreno ? &sl_tcp_cc_newreno : &sl_tcp_cc_cubic;

@@ -73,9 +73,15 @@ struct sl_tcp_config {
 	uint64_t time_wait_ns;
 	uint64_t fin_wait2_ns;
 	uint64_t delayed_ack_ns;
-	uint16_t mss_clamp;    /* 0: from the MTU */
-	bool newreno;          /* instead of CUBIC */
-	bool rst_closed_ports; /* closed ports of served addresses */
+	uint16_t mss_clamp; /* 0: from the MTU */
+	/*
+	 * Range of local ports for active opens, of which this instance uses its part. Segments to
+	 * it without a connection get RST. 0: 32768 to 60999, without RST.
+	 */
+	uint16_t port_first, port_last;
+	uint8_t port_part, port_parts; /* 0 parts: one */
+	bool newreno;                  /* instead of CUBIC */
+	bool rst_closed_ports;         /* closed ports of served addresses */
 };
 void sl_tcp_config_default(struct sl_tcp_config *cfg);
 
@@ -143,6 +149,15 @@ void sl_tcp_close(struct sl_tcp_conn *c);
 /* Sends RST now and frees everything. */
 SL_COLD void sl_tcp_abort(struct sl_tcp_conn *c);
 
+/* Upcalls of connections that sl_tcp_connect() and sl_tcp_open() make; else those of create. */
+void sl_tcp_set_active_ops(struct sl_tcp *t, const struct sl_tcp_ops *ops);
+
+/*
+ * Opens from a local address by the host's route. A local port of 0: the next free one of the range.
+ * Returns NULL and sets errno on error; EHOSTUNREACH: no route by a port of the worker.
+ */
+struct sl_tcp_conn *sl_tcp_open(struct sl_tcp *t, const struct sl_addr *local,
+				const struct sl_addr *remote, void *handle);
 /* Opens from a local address of the port. Returns NULL and sets errno on error. */
 struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
 				   const struct sl_addr *local, const struct sl_addr *remote,

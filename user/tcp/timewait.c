@@ -164,7 +164,7 @@ void sl_tcp_tw_enter(struct sl_tcp_conn *c)
 	if (w)
 		tw_insert(t, w);
 	if (told)
-		t->ops.closed(c->handle, SL_TCP_CLOSED);
+		ops_of(c)->closed(c->handle, SL_TCP_CLOSED);
 }
 
 /* RFC 9293 3.10.7.4, RFC 6191. */

@@ -50,7 +50,7 @@ static uint32_t frame_fill(const struct sl_tcp_conn *c)
 /* The last frames of the pool are for acknowledgements, heads, and connections with few frames. */
 static bool pool_allows(const struct sl_tcp_conn *c)
 {
-	const struct sl_tcp_ops *ops = &c->tcp->ops;
+	const struct sl_tcp_ops *ops = ops_of(c);
 	const struct sl_umem *u = c->tcp->umem;
 
 	if (c->txq_cnt < FRAMES_TO_GO_ON)

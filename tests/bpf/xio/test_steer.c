@@ -100,6 +100,39 @@ TEST(frames_for_another_mac_are_left_to_the_kernel)
 	}
 }
 
+/*
+ * An entry with the first port stands for all ports of the range. Connections are opened from this
+ * side, so a SYN is none of theirs.
+ */
+TEST(local_ports_of_own_connections_are_redirected)
+{
+	static const struct {
+		unsigned port;
+		unsigned flags;
+		enum sl_rx_verdict want;
+	} segments[] = {
+		{19999, ACK, SL_RX_PASS_NO_LISTENER}, {20000, ACK, SL_RX_REDIRECT},
+		{20007, ACK, SL_RX_REDIRECT},         {20007, SYN | ACK, SL_RX_REDIRECT},
+		{20007, SYN, SL_RX_PASS_NO_LISTENER}, {20009, RST, SL_RX_REDIRECT},
+		{20010, ACK, SL_RX_PASS_NO_LISTENER},
+	};
+	struct outcome o;
+
+	listen_on(4, "10.0.0.2", 20000, IPPROTO_TCP, 0, SL_ANY_SERVICE);
+	for (unsigned i = 0; i < SL_ARRAY_LEN(segments); i++) {
+		struct packet p = {0};
+
+		eth(&p, ETH_P_IP);
+		ip4(&p, 6, "10.0.0.2");
+		tcp(&p, 1, segments[i].port, segments[i].flags);
+		ck_assert_int_eq(sl_xdp_edge_ports(&xdp, 20000, 20009), 0);
+		expect("in the range", &p, p.len, segments[i].want, &o);
+		ck_assert_int_eq(sl_xdp_edge_ports(&xdp, 0, 0), 0);
+		expect("without a range", &p, p.len,
+		       segments[i].port == 20000 ? SL_RX_REDIRECT : SL_RX_PASS_NO_LISTENER, &o);
+	}
+}
+
 /* ---- admission ---- */
 
 static void build_syn(struct packet *p)

@@ -65,6 +65,18 @@ int sl_xdp_edge_mac(const struct sl_xdp *x, const uint8_t mac[6])
 	return write_edge(x, &edge);
 }
 
+int sl_xdp_edge_ports(const struct sl_xdp *x, uint16_t first, uint16_t last)
+{
+	struct sl_edge edge;
+	int rc = read_edge(x, &edge);
+
+	if (rc)
+		return rc;
+	edge.ports_first = first;
+	edge.ports_last = last;
+	return write_edge(x, &edge);
+}
+
 int sl_xdp_acl_set(const struct sl_xdp *x, const struct sl_acl_rule *r)
 {
 	const union prefix_key key = key_of(r);

@@ -20,6 +20,11 @@ struct sl_acl_rule {
 int sl_xdp_acl_vlan(const struct sl_xdp *x, uint32_t vlan);
 /* Sets the only MAC whose frames reach listeners; initially the interface's own. */
 int sl_xdp_edge_mac(const struct sl_xdp *x, const uint8_t mac[6]);
+/*
+ * Sets the range of local TCP ports of own connections, both in host order; 0, 0: none. Addresses
+ * have an entry of sl_listeners with the first port.
+ */
+int sl_xdp_edge_ports(const struct sl_xdp *x, uint16_t first, uint16_t last);
 /* Adds a rule, or replaces that of the same prefix. -ENOSPC: SL_MAX_PREFIXES. */
 int sl_xdp_acl_set(const struct sl_xdp *x, const struct sl_acl_rule *r);
 /* Removes a rule of any action and origin. -ENOENT: no such prefix. */

@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "base/check.h"
+#include "xio/xdp/acl_map.h"
 #include "xio/xdp/maps.h"
 
 enum { MAPS_PER_PROG = 32 };
@@ -271,6 +272,7 @@ void sl_xdp_reset_maps(const struct sl_xdp *x)
 {
 	sl_xdp_clear_listeners(x);
 	sl_xdp_clear_stages(x);
+	(void)sl_xdp_edge_ports(x, 0, 0);
 	memset(x->hist, 0, sizeof(*x->hist) * map_entries(x, SL_MAP_SVC_HIST));
 	memset(x->live, 0, sizeof(*x->live) * map_entries(x, SL_MAP_SVC_LIVE));
 	/* sl_svc_ctl belongs to the operator. */
