@@ -13,7 +13,8 @@
 enum { BULK = 64, BULK_LEN = 512 << 10, REPLIES = 300, REPLY_LEN = 60 << 10, URGENT = 20 };
 
 static struct shared {
-	_Atomic unsigned bulk, urgent, bulk_before_urgent, gathered;
+	_Atomic unsigned bulk, urgent, bulk_before_urgent, received, gathered;
+	_Atomic bool client_waits;
 	bool same_class;
 } * shared;
 
@@ -145,6 +146,9 @@ static void gather(void *arg, struct sl_batch *batch)
 		all[cnt++] = batch->requests[i];
 	if (cnt < REPLIES + URGENT)
 		return;
+	shared->received = cnt;
+	while (!shared->client_waits)
+		usleep(1000);
 	for (unsigned i = 0; i < cnt; i++) {
 		bool urgent = is_urgent(all[i]);
 
@@ -170,10 +174,15 @@ static unsigned overtaken_by_replies(const char *endpoint)
 		submit(c, false, SL_CLASS_LATENCY, 8);
 	for (unsigned i = 0; i < URGENT; i++)
 		submit(c, true, SL_CLASS_LATENCY, 8);
-	/* Requests leave; the first of the replies fill the way back. */
-	while (shared->gathered < REPLIES + URGENT) {
+	while (shared->received < REPLIES + URGENT) {
 		ck_assert_uint_lt(sl_now_ns(), until_ns);
 		ck_assert_int_ge(sl_rpc_client_process(c), 0);
+	}
+	/* The client reads nothing while the first of the replies fill the way back. */
+	shared->client_waits = true;
+	while (shared->gathered < REPLIES + URGENT) {
+		ck_assert_uint_lt(sl_now_ns(), until_ns);
+		usleep(1000);
 	}
 	process_until_all(c, REPLIES);
 	sl_rpc_client_close(c);
