@@ -31,6 +31,11 @@ CONF
 gateway_spawn
 # The name of the pool "named" is not known yet.
 within 30 grep -q 'not ready yet: no backend of pool' "$D/gw.log" || say_failed "the gateway does not start"
+live_are_up() {
+	local p
+	for p in most streamed uploads; do grep -q "backend $p/live is up" "$D/gw.log" || return 1; done
+}
+within 90 live_are_up || say_failed "the live servers are not connected"
 take_baseline
 
 # Sixteen clients of a gateway that has not met its dead servers yet.
