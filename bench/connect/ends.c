@@ -64,7 +64,7 @@ void serve(const char *endpoint, unsigned handler_ms)
 {
 	const struct sl_backend_options opt = {.listen = endpoint,
 					       .key_file = getenv("SL_RPC_KEY_FILE"),
-					       .handle = handle,
+					       .on_batch = handle,
 #ifndef CONNECT_BEFORE /* its handlers had no thread of their own */
 					       .inline_handler = polling,
 #endif

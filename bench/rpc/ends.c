@@ -76,7 +76,7 @@ static void serve(bool busy_poll)
 {
 	struct sl_backend_options opt = {.listen = bench_endpoint,
 					 .key_file = bench_key_file,
-					 .handle = handle,
+					 .on_batch = handle,
 					 .busy_poll = busy_poll,
 					 .inline_handler = !getenv("SL_BENCH_THREADS")};
 	char err[256];

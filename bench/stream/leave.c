@@ -111,9 +111,10 @@ static void handle(void *arg, struct sl_batch *batch)
 
 static int serve_backend(const char *endpoint)
 {
-	static const struct sl_stream_ops streams = {on_open, on_data, on_end, on_cancel};
+	static const struct sl_stream_ops streams = {
+		.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 	struct sl_backend_options opt = {
-		.listen = endpoint, .handle = handle, .on_stream = &streams};
+		.listen = endpoint, .on_batch = handle, .on_stream = &streams};
 	char err[256];
 	struct sl_backend *b = sl_backend_open(&opt, err, sizeof(err));
 

@@ -50,9 +50,10 @@ static void handle(void *arg, struct sl_batch *batch)
 
 int main(int argc, char **argv)
 {
-	static const struct sl_stream_ops streams = {on_open, on_data, on_end, on_cancel};
+	static const struct sl_stream_ops streams = {
+		.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 	struct sl_backend_options opt = {
-		.handle = handle, .on_stream = &streams, .inline_handler = true};
+		.on_batch = handle, .on_stream = &streams, .inline_handler = true};
 	char err[256];
 
 	if (argc != 2)

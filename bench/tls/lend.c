@@ -33,7 +33,7 @@ static void handle(void *arg, struct sl_batch *batch)
 
 int main(int argc, char **argv)
 {
-	struct sl_backend_options opt = {.handle = handle, .inline_handler = true};
+	struct sl_backend_options opt = {.on_batch = handle, .inline_handler = true};
 	char err[256];
 
 	if (argc != 2)

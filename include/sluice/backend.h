@@ -12,7 +12,7 @@
  *   }
  *
  *   int main(void) {
- *           struct sl_backend_options opt = {.listen = "shm:///run/echo.sock", .handle = handle};
+ *           struct sl_backend_options opt = {.listen = "shm:///run/echo.sock", .on_batch = handle};
  *           char err[256];
  *           struct sl_backend *b = sl_backend_open(&opt, err, sizeof(err));
  *
@@ -28,8 +28,14 @@
  * - Reply bytes are copied before sl_reply() returns. sl_reply_ref() does not copy.
  * - The request's bytes are a private copy, which the gateway cannot change.
  *
+ * Errors: functions of requests return 0 or a negative errno value.
+ * - -ECANCELED and -ENOBUFS: the request is closed, and must not be used any more.
+ * - Others: nothing has happened. The request stays open and must still be replied to. After
+ *   -EAGAIN, `on_writable` tells when to try again.
+ * - The program still owns what it passed.
+ *
  * Threads:
- * - The handler runs in the thread that calls sl_backend_run() or sl_backend_poll().
+ * - The handler, `on_batch`, runs in the thread that calls sl_backend_run() or sl_backend_poll().
  * - The first such call starts an I/O thread, and sl_backend_close() ends it.
  * - `inline_handler` does without the I/O thread. Handlers must be short: no I/O happens while one
  *   runs.
@@ -74,11 +80,11 @@ struct sl_request_view {
 		bool expect_continue;
 		bool expects SL_DEPRECATED("use expect_continue");
 	};
-	/* gRPC: the body is compressed; stream: the bytes of this `data` call are */
+	/* gRPC: the body is compressed; stream: the bytes of this `on_data` call are */
 	bool compressed;
 	uint64_t length; /* stream: length of the body; UINT64_MAX: unknown */
 	void *own;       /* free for the handler; initially NULL */
-	/* Stream, from `end` on: for sl_request_trailer(). */
+	/* Stream, from `on_end` on: for sl_request_trailer(). */
 	const uint8_t *trailers;
 	uint16_t trailers_len;
 	/* Hash of the client's address, constant per address and gateway; 0: unknown. */
@@ -105,28 +111,41 @@ typedef void sl_request_fn(void *arg, struct sl_request_view *rq);
  * Streams are not batched and may be answered while they arrive. Called in the I/O thread
  * (`inline_handler`: polling thread); must be short. The order is:
  *
- *   open -> (data* | end | cancel)     sl_reply(.more = true)* and the last one, at any time
+ *   on_open -> (on_data* | on_end | on_cancel)   sl_reply(.more = true)* and the last one, at any time
  *
- * No call follows the last reply or `cancel`.
+ * No call follows the last reply or `on_cancel`.
  *
  * The header `upgrade` requests to switch protocols (WebSocket, if the route's `upgrade` allows
  * it). If `upgrades` is set, a first part with status 101 and `more` accepts; then bytes of both
  * sides pass until either ends. Other statuses refuse. If `upgrades` is not set, the header is
- * ignored and `end` follows at once.
+ * ignored and `on_end` follows at once.
  *
  * Metadata are valid until the reply, bytes only during a call. All four callbacks must be set.
  */
+typedef void sl_data_fn(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
+			size_t left);
 struct sl_stream_ops {
-	void (*open)(void *arg, struct sl_request_view *rq);
+	union {
+		sl_request_fn *on_open;
+		sl_request_fn *open SL_DEPRECATED("use on_open");
+	};
 	/*
 	 * Bytes of a message, of which `left` follow later. HTTP: a message is any sequence of
 	 * bytes. A message may be empty.
 	 */
-	void (*data)(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
-		     size_t left);
-	void (*end)(void *arg, struct sl_request_view *rq);
+	union {
+		sl_data_fn *on_data;
+		sl_data_fn *data SL_DEPRECATED("use on_data");
+	};
+	union {
+		sl_request_fn *on_end;
+		sl_request_fn *end SL_DEPRECATED("use on_end");
+	};
 	/* The client has gone. Called at most once; the request must still be replied to. */
-	void (*cancel)(void *arg, struct sl_request_view *rq);
+	union {
+		sl_request_fn *on_cancel;
+		sl_request_fn *cancel SL_DEPRECATED("use on_cancel");
+	};
 };
 
 struct sl_backend_options {
@@ -136,7 +155,10 @@ struct sl_backend_options {
 	 * (virtual connections), "tcp://host:port".
 	 */
 	const char *listen;
-	sl_batch_fn *handle;
+	union {
+		sl_batch_fn *on_batch;
+		sl_batch_fn *handle SL_DEPRECATED("use on_batch");
+	};
 	void *arg;
 	unsigned max_batch;     /* 0: 256 */
 	const char *key_file;   /* shared key of rdma:// and tcp:// peers; NULL: shm only */
@@ -147,19 +169,25 @@ struct sl_backend_options {
 	 * The client has gone; not for deadlines. Called at most once per request, which must still
 	 * be replied to. May be NULL.
 	 */
-	sl_request_fn *cancelled;
+	union {
+		sl_request_fn *on_cancel;
+		sl_request_fn *cancelled SL_DEPRECATED("use on_cancel");
+	};
 	/*
-	 * After -EAGAIN from sl_reply(): retry the part. Also called if the client has gone, except
-	 * for streams, which get `cancel`. May be NULL.
+	 * After -EAGAIN, see "Errors": there is room. Also called if the client has gone, except
+	 * for streams, which get `on_cancel`. May be NULL.
 	 */
-	sl_request_fn *writable;
+	union {
+		sl_request_fn *on_writable;
+		sl_request_fn *writable SL_DEPRECATED("use on_writable");
+	};
 	/* NULL: streams are answered with SL_RPC_NO_METHOD. */
 	const struct sl_stream_ops *on_stream;
 	bool upgrades; /* `on_stream` supports switching protocols */
 	/*
 	 * gRPC: accept compressed messages, marked by `compressed` of the request; see
 	 * grpc-encoding. Nothing limits the uncompressed length. If false, such calls end with
-	 * UNIMPLEMENTED; a running stream gets `cancel`.
+	 * UNIMPLEMENTED; a running stream gets `on_cancel`.
 	 */
 	bool compressed;
 	/*
@@ -252,7 +280,7 @@ bool sl_request_trailer(const struct sl_request_view *rq, const char *name, cons
 bool sl_request_cancelled(const struct sl_request_view *rq);
 
 /*
- * Pause and resume `data` and `end` of a stream. While paused, the client may still send the credit
+ * Pause and resume `on_data` and `on_end` of a stream. While paused, the client may still send the credit
  * it has; the bytes are stored. Any thread, before the reply.
  */
 void sl_stream_pause(struct sl_request_view *rq);
@@ -261,8 +289,7 @@ void sl_stream_resume(struct sl_request_view *rq);
 /*
  * Sends 100 (Continue) for a stream with `expect_continue` (routes with `continue = backend`). Any
  * thread that may reply. Returns 0, also if the client has gone; -EINVAL if not expected, already
- * sent, or the reply has begun; -EAGAIN without memory (`writable` follows). The request stays
- * open.
+ * sent, or the reply has begun; -EAGAIN without memory.
  */
 int sl_stream_send_continue(struct sl_request_view *rq);
 int sl_stream_go_on(struct sl_request_view *rq) SL_DEPRECATED("use sl_stream_send_continue()");
@@ -309,15 +336,14 @@ struct sl_reply_args {
 };
 
 /*
- * Sends a reply or a part of one. Thread-safe. Returns 0, or
- *   -EMSGSIZE   body above SL_RPC_MAX_MESSAGE or headers above SL_RPC_MAX_META; request stays open
- *   -EINVAL     piece of a message empty, too long, or without `more`; request stays open
- *   -EINVAL     status 101 without `upgrades`, wrong priority or size; request stays open
- *   -E2BIG      members that this library does not know are set; request stays open
- *   -ECANCELED  the client has gone; request is closed
- *   -EAGAIN     with `more`: the client or gateway reads too slowly and the part was not accepted;
- *               request stays open, and `writable` is called when there is room
- *   -ENOBUFS    no memory, without `more`; request is closed. Another backend executes it if it is
+ * Sends a reply or a part of one. Thread-safe. Returns 0 or an error:
+ *   -EMSGSIZE   body above SL_RPC_MAX_MESSAGE or headers above SL_RPC_MAX_META
+ *   -EINVAL     piece of a message empty, too long, or without `more`
+ *   -EINVAL     status 101 without `upgrades`, wrong priority or size
+ *   -E2BIG      members that this library does not know are set
+ *   -EAGAIN     with `more`: the client or gateway reads too slowly, or no memory
+ *   -ECANCELED  the client has gone
+ *   -ENOBUFS    no memory, without `more`. Another backend executes the request if it is
  *               idempotent; otherwise its client gets an error.
  *
  * Flow control: at most SL_RPC_INITIAL_WINDOW unread bytes per request are sent to the gateway, for
@@ -337,7 +363,7 @@ int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args);
  * to 199 and `headers`; other arguments are ignored. It is dropped for gRPC, HTTP/1.0 and clients
  * that do not read. Thread-safe. Returns 0, also if the client has gone; -EINVAL for another
  * status, after the reply has begun, or after SL_RPC_MAX_INTERIM; -EMSGSIZE above SL_RPC_MAX_META
- * bytes; -ENOBUFS without memory. The request stays open.
+ * bytes; -EAGAIN without memory.
  */
 int sl_reply_interim(struct sl_request_view *rq, const struct sl_reply_args *args);
 

@@ -273,14 +273,17 @@ static void on_given_back(void *arg)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const struct sl_stream_ops on_stream = {on_open, on_data, on_end, on_stream_cancel};
+	static const struct sl_stream_ops on_stream = {.on_open = on_open,
+						       .on_data = on_data,
+						       .on_end = on_end,
+						       .on_cancel = on_stream_cancel};
 	static char listen[64];
 	struct sl_backend_options opt = {.listen = listen,
-					 .handle = on_batch,
+					 .on_batch = on_batch,
 					 .max_batch = 16,
 					 .inline_handler = true,
-					 .cancelled = on_cancelled,
-					 .writable = on_writable,
+					 .on_cancel = on_cancelled,
+					 .on_writable = on_writable,
 					 .on_stream = &on_stream};
 	char err[256] = "";
 

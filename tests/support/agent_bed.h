@@ -268,9 +268,10 @@ static inline struct bed_request *bed_ask_as(enum sl_proto proto, bool stream,
 		.length = UINT64_MAX,
 	};
 	if (stream)
-		bed.opt.on_stream->open(bed.opt.arg, r->view);
+		bed.opt.on_stream->on_open(bed.opt.arg, r->view);
 	else
-		bed.opt.handle(bed.opt.arg, &(struct sl_batch){.count = 1, .requests = {r->view}});
+		bed.opt.on_batch(bed.opt.arg,
+				 &(struct sl_batch){.count = 1, .requests = {r->view}});
 	return r;
 }
 
@@ -283,7 +284,7 @@ static inline void bed_room(struct bed_request *r)
 {
 	r->full = false;
 	if (r->blocked && r->view)
-		bed.opt.writable(bed.opt.arg, r->view);
+		bed.opt.on_writable(bed.opt.arg, r->view);
 	r->blocked = false;
 }
 
@@ -291,9 +292,9 @@ static inline void bed_cancel(struct bed_request *r, bool stream)
 {
 	r->gone = true;
 	if (r->view && stream)
-		bed.opt.on_stream->cancel(bed.opt.arg, r->view);
+		bed.opt.on_stream->on_cancel(bed.opt.arg, r->view);
 	else if (r->view)
-		bed.opt.cancelled(bed.opt.arg, r->view);
+		bed.opt.on_cancel(bed.opt.arg, r->view);
 }
 
 static inline void bed_request_free(struct bed_request *r)

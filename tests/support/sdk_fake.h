@@ -313,7 +313,7 @@ static inline struct sl_backend *fake_backend(sl_batch_fn *handle, void *arg, un
 {
 	char listen[64], err[256] = "";
 	struct sl_backend_options opt = {.listen = listen,
-					 .handle = handle,
+					 .on_batch = handle,
 					 .arg = arg,
 					 .max_batch = max_batch,
 					 .inline_handler = true};

@@ -127,17 +127,19 @@ static void call_it(struct agent_server *s, const char *host)
 static int open_backend(struct agent_server *s, const struct sl_agent_options *opt,
 			struct sl_err *err)
 {
-	static const struct sl_stream_ops on_stream = {
-		.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancelled};
+	static const struct sl_stream_ops on_stream = {.on_open = on_open,
+						       .on_data = on_data,
+						       .on_end = on_end,
+						       .on_cancel = on_cancelled};
 	struct sl_backend_options o = {
 		.listen = s->listen,
 		.key_file = opt->key_file,
-		.handle = on_batch,
+		.on_batch = on_batch,
 		.arg = s,
 		.max_batch = BATCH_MAX,
 		.inline_handler = true,
-		.cancelled = on_cancelled,
-		.writable = on_writable,
+		.on_cancel = on_cancelled,
+		.on_writable = on_writable,
 		.on_stream = &on_stream,
 		.upgrades = true,
 		.compressed = s->url.proto == SL_SERVER_H2C, /* HTTP/1.1 has no messages */

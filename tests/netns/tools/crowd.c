@@ -36,7 +36,7 @@ static void serve(struct sl_backend *b)
 
 static struct sl_backend *open_one(const char *folder, unsigned i, int epoll)
 {
-	struct sl_backend_options opt = {.handle = handle, .inline_handler = true};
+	struct sl_backend_options opt = {.on_batch = handle, .inline_handler = true};
 	struct epoll_event event = {.events = EPOLLIN};
 	char listen[200], err[256] = "";
 	struct sl_backend *b;

@@ -69,9 +69,9 @@ static void stop(int sig)
 int main(int argc, char **argv)
 {
 	static const struct sl_stream_ops streams = {
-		.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
+		.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 	struct sl_backend_options opt = {
-		.handle = handle, .on_stream = &streams, .inline_handler = true};
+		.on_batch = handle, .on_stream = &streams, .inline_handler = true};
 	char err[256];
 
 	if (argc != 3 || strcmp(argv[1], "--listen") != 0) {

@@ -89,7 +89,7 @@ static void stop(int sig)
 
 int main(int argc, char **argv)
 {
-	struct sl_backend_options opt = {.handle = handle};
+	struct sl_backend_options opt = {.on_batch = handle};
 	pthread_t thread;
 	char err[256];
 

@@ -143,14 +143,16 @@ static void stream_cancel(void *arg, struct sl_request_view *rq)
 	sl_reply_error(rq, SL_RPC_CANCELLED);
 }
 
-static const struct sl_stream_ops stream_ops = {stream_open, stream_data, stream_end,
-						stream_cancel};
+static const struct sl_stream_ops stream_ops = {.on_open = stream_open,
+						.on_data = stream_data,
+						.on_end = stream_end,
+						.on_cancel = stream_cancel};
 
 static struct backend_proc start_server(const char *endpoint)
 {
 	return backend_start(&(struct sl_backend_options){.listen = endpoint,
-							  .handle = handle,
-							  .cancelled = on_cancelled,
+							  .on_batch = handle,
+							  .on_cancel = on_cancelled,
 							  .on_stream = &stream_ops});
 }
 

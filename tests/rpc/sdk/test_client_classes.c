@@ -111,8 +111,8 @@ SUITE_TIMEOUT(120)
 TEST_EACH(urgent_calls_overtake_a_bulk_transfer, endpoint_cnt())
 {
 	const char *endpoint = endpoint_of(_i);
-	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = endpoint, .handle = count, .max_batch = 1});
+	struct backend_proc p = backend_start(&(struct sl_backend_options){
+		.listen = endpoint, .on_batch = count, .max_batch = 1});
 	struct sl_rpc_client *c = open_client(endpoint);
 
 	backend_pause(p);
@@ -165,8 +165,8 @@ static void gather(void *arg, struct sl_batch *batch)
 /* Returns how many of REPLIES bulk replies ended before the last urgent one. */
 static unsigned overtaken_by_replies(const char *endpoint)
 {
-	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = endpoint, .handle = gather, .max_batch = 1});
+	struct backend_proc p = backend_start(&(struct sl_backend_options){
+		.listen = endpoint, .on_batch = gather, .max_batch = 1});
 	struct sl_rpc_client *c = open_client(endpoint);
 	uint64_t until_ns = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 
@@ -228,7 +228,7 @@ TEST(wrong_structs_are_refused_and_the_request_stays_open)
 {
 	const char *endpoint = endpoint_of(0);
 	struct sl_backend_options opt = {
-		.size = sizeof(opt) - 1, .listen = endpoint, .handle = refuse_wrong};
+		.size = sizeof(opt) - 1, .listen = endpoint, .on_batch = refuse_wrong};
 	struct sl_rpc_call_args args = {.size = sizeof(args), .path = "/"};
 	struct sl_rpc_call_reply *reply;
 	struct sl_rpc_client *c;
@@ -267,7 +267,7 @@ static void serve_in_loop(const void *arg)
 	const struct order *o = arg;
 	struct sl_backend_options opt = {.size = sizeof(opt),
 					 .listen = o->listen,
-					 .handle = answer_all,
+					 .on_batch = answer_all,
 					 .key_file = harness_key(),
 					 .inline_handler = o->is_inline};
 	char err[256];

@@ -62,8 +62,10 @@ static void on_stream_end(void *arg, struct sl_request_view *rq)
 	sl_reply(rq, &(struct sl_reply_args){.status = 200});
 }
 
-static const struct sl_stream_ops stream_ops = {
-	.open = on_open, .data = on_bytes, .end = on_stream_end, .cancel = on_stream_end};
+static const struct sl_stream_ops stream_ops = {.on_open = on_open,
+						.on_data = on_bytes,
+						.on_end = on_stream_end,
+						.on_cancel = on_stream_end};
 
 /* --- client --- */
 
@@ -186,7 +188,7 @@ TEST_EACH(each_call_ends_once_when_the_server_dies, STATES *endpoint_cnt())
 
 	if (state != NEVER_THERE)
 		p = backend_start(&(struct sl_backend_options){
-			.listen = endpoint, .handle = handle, .on_stream = &stream_ops});
+			.listen = endpoint, .on_batch = handle, .on_stream = &stream_ops});
 	c = open_client(endpoint, harness_key());
 	if (state != NEVER_THERE)
 		ck_assert_int_eq(sl_rpc_client_wait_connected(c, harness_timeout_s() * 1000, err,
@@ -312,7 +314,7 @@ TEST(another_key_gives_one_clear_line)
 	snprintf(endpoint, sizeof(endpoint), "%s", endpoint_named("tcp", 3));
 	ck_assert_int_eq(write(fd, "a key that differs from the server's", 36), 36);
 	close(fd);
-	p = backend_start(&(struct sl_backend_options){.listen = endpoint, .handle = handle});
+	p = backend_start(&(struct sl_backend_options){.listen = endpoint, .on_batch = handle});
 	c = open_client(endpoint, harness_key());
 	ck_assert_int_eq(
 		sl_rpc_client_wait_connected(c, harness_timeout_s() * 1000, err, sizeof(err)), 0);

@@ -85,10 +85,10 @@ static void on_cancel(void *arg, struct sl_request_view *rq)
 static struct backend_proc start(const char *ep, bool takes, bool is_inline)
 {
 	static const struct sl_stream_ops on_stream = {
-		.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
+		.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 
 	return backend_start(&(struct sl_backend_options){.listen = ep,
-							  .handle = handle,
+							  .on_batch = handle,
 							  .on_stream = &on_stream,
 							  .compressed = takes,
 							  .inline_handler = is_inline});

@@ -122,7 +122,7 @@ TEST_EACH(a_thousand_connections_pin_as_much_as_a_few, endpoint_cnt())
 	/* Resident memory must be about the used memory, also in the backend. */
 	ck_assert_int_eq(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = answer_here});
 	sl_rpc_config_default(&cfg);
 	/* So many that ask each second are too much for an emulated machine. */
 	cfg.ping_interval_ns = 4 * SL_NS_PER_SEC;

@@ -204,7 +204,7 @@ TEST_EACH(a_flood_of_datagrams_leaves_other_connections_alone, endpoint_cnt())
 	snprintf(shared->endpoint, sizeof(shared->endpoint), "%.119s", endpoint_of(_i));
 	snprintf(listen, sizeof(listen), "%s,%s", shared->endpoint, beside);
 	p = backend_start(
-		&(struct sl_backend_options){.listen = listen, .handle = answer_and_tell});
+		&(struct sl_backend_options){.listen = listen, .on_batch = answer_and_tell});
 	gw_open(&flooded, shared->endpoint);
 	gw_open(&other, beside);
 	gw_expect_one_answer(&flooded);

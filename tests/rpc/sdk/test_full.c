@@ -146,7 +146,7 @@ TEST_EACH(a_backend_has_so_many_links_and_tells_the_next, endpoint_cnt())
 
 	if (!is_virtual(_i))
 		return; /* the others' rings are too much for a test */
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = answer_here});
 	sl_rpc_config_default(&cfg);
 	/* So many that ask each second are too much for an emulated machine. */
 	cfg.ping_interval_ns = 4 * SL_NS_PER_SEC;

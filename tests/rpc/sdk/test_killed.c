@@ -42,7 +42,7 @@ struct place {
 static void start(struct place *at)
 {
 	at->p = backend_start(
-		&(struct sl_backend_options){.listen = at->listen, .handle = answer_here});
+		&(struct sl_backend_options){.listen = at->listen, .on_batch = answer_here});
 }
 
 static struct sl_transport *dial(const struct place *at, const char *endpoint, bool goes_on)
@@ -271,7 +271,7 @@ TEST_EACH(a_hello_that_is_not_answered_any_more, endpoint_cnt() * 2)
 {
 	struct backend_proc p;
 	struct dialling d = {.t = NULL};
-	struct sl_backend_options opt = {.listen = d.endpoint, .handle = answer_here};
+	struct sl_backend_options opt = {.listen = d.endpoint, .on_batch = answer_here};
 	pthread_t thread;
 
 	/* A device without a listener swallows what is sent. */

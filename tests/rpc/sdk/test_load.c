@@ -31,7 +31,7 @@ static void turn(void *arg)
 static void run_load(const char *ep, const struct sl_rpc_config *cfg, bool sleeping, uint64_t seed)
 {
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = load_echo, .bulk_ring_len = cfg->bulk_ring_len});
+		.listen = ep, .on_batch = load_echo, .bulk_ring_len = cfg->bulk_ring_len});
 	struct side s = {.sleeping = sleeping};
 
 	gw_open_with(&s.g, ep, cfg);
@@ -114,7 +114,7 @@ TEST_EACH(classes_survive_being_batched, endpoint_cnt())
 	struct sl_span spans[MIXED];
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = check_class, .inline_handler = true});
+		.listen = ep, .on_batch = check_class, .inline_handler = true});
 	struct gateway g;
 	uint64_t batch;
 
@@ -170,7 +170,7 @@ TEST_EACH(urgent_requests_overtake_bulk, endpoint_cnt())
 	static uint8_t bulk[16 << 20];
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = acknowledge});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = acknowledge});
 
 	for (unsigned one_class = 0; one_class < 2; one_class++) {
 		struct sl_rpc_config cfg = load_config(false);

@@ -105,7 +105,7 @@ static void serve(const void *arg)
 {
 	uint8_t *arena = mmap(NULL, (size_t)ROWS * ROW, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct sl_backend_options opt = {.handle = compute,
+	struct sl_backend_options opt = {.on_batch = compute,
 					 .place = place,
 					 .unplace = unplace,
 					 .memory = arena,

@@ -107,7 +107,7 @@ static void carry(const struct pair *pair, bool small)
 {
 	struct sl_rpc_config cfg = load_config(small);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = pair->listen, .handle = load_echo, .bulk_ring_len = cfg.bulk_ring_len});
+		.listen = pair->listen, .on_batch = load_echo, .bulk_ring_len = cfg.bulk_ring_len});
 	struct side s;
 
 	side_open(&s, pair, &cfg);
@@ -148,7 +148,7 @@ TEST_EACH(numbered_messages_keep_their_order, PAIRS)
 	const struct pair *pair = pair_of(_i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = pair->listen, .handle = in_order});
+		&(struct sl_backend_options){.listen = pair->listen, .on_batch = in_order});
 	struct side s;
 	unsigned sent = 0;
 
@@ -200,7 +200,7 @@ TEST_EACH(nothing_goes_on_at_another_backend, endpoint_cnt())
 {
 	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
 	struct sl_rpc_config cfg = load_config(false);
-	const struct sl_backend_options opt = {.listen = pair->listen, .handle = load_echo};
+	const struct sl_backend_options opt = {.listen = pair->listen, .on_batch = load_echo};
 	struct backend_proc first = backend_start(&opt), second;
 	struct side s;
 	struct sl_transport *t;
@@ -209,7 +209,8 @@ TEST_EACH(nothing_goes_on_at_another_backend, endpoint_cnt())
 	side_open(&s, pair, &cfg);
 	/* On the same host, somewhere else. */
 	snprintf(other, sizeof(other), "shm:///tmp/sl-rpc-test-%d.other", (int)getpid());
-	second = backend_start(&(struct sl_backend_options){.listen = other, .handle = load_echo});
+	second =
+		backend_start(&(struct sl_backend_options){.listen = other, .on_batch = load_echo});
 	t = dial(other, s.link, true, &cfg);
 	ck_assert_uint_ne(sl_rpc_transport_peer(t), 0);
 	ck_assert_int_eq(sl_rpc_adopt(s.g.ch, t, sl_now_ns()), -1);
@@ -227,7 +228,7 @@ TEST_EACH(a_number_that_is_no_links_is_refused, endpoint_cnt())
 	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+		&(struct sl_backend_options){.listen = pair->listen, .on_batch = load_echo});
 	struct side s;
 
 	side_open(&s, pair, &cfg);
@@ -271,7 +272,7 @@ TEST_EACH(requests_fail_once_if_the_backend_dies_during_a_migration, PAIRS)
 	const struct pair *pair = pair_of(_i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+		&(struct sl_backend_options){.listen = pair->listen, .on_batch = load_echo});
 	struct side s;
 
 	side_open(&s, pair, &cfg);
@@ -296,7 +297,7 @@ TEST_EACH(a_cut_half_way_costs_no_request_twice, 2 * PAIRS)
 	const struct pair *pair = pair_of(_i / 2);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+		&(struct sl_backend_options){.listen = pair->listen, .on_batch = load_echo});
 	struct side s;
 
 	side_open(&s, pair, &cfg);
@@ -364,7 +365,7 @@ TEST_EACH(a_sleeping_end_is_woken_for_each_step, PAIRS)
 	const struct pair *pair = pair_of(_i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+		&(struct sl_backend_options){.listen = pair->listen, .on_batch = load_echo});
 	unsigned turns = 0;
 	struct side s;
 
@@ -398,7 +399,7 @@ TEST_EACH(a_backend_that_does_not_follow_loses_the_link, endpoint_cnt())
 	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+		&(struct sl_backend_options){.listen = pair->listen, .on_batch = load_echo});
 	uint64_t began_ns;
 	unsigned turns;
 	struct side s;
@@ -421,7 +422,7 @@ TEST_EACH(a_backend_that_does_not_answer_by_the_other_way_keeps_the_link, endpoi
 	const struct pair *pair = pair_of(_i * (int)endpoint_cnt() + _i);
 	struct sl_rpc_config cfg = load_config(false);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = pair->listen, .handle = load_echo});
+		&(struct sl_backend_options){.listen = pair->listen, .on_batch = load_echo});
 	struct sl_transport *t;
 	struct side s;
 
@@ -515,7 +516,7 @@ static struct sl_transport *liar_open_as(struct liar *l, int endpoint, uint64_t 
 	*l = (struct liar){.link = link};
 	snprintf(l->endpoint, sizeof(l->endpoint), "%.119s", endpoint_of(endpoint));
 	l->p = backend_start(
-		&(struct sl_backend_options){.listen = l->endpoint, .handle = load_echo});
+		&(struct sl_backend_options){.listen = l->endpoint, .on_batch = load_echo});
 	return come_by(l);
 }
 

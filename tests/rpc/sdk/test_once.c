@@ -181,7 +181,7 @@ TEST_EACH(each_request_is_carried_out_once, endpoint_cnt())
 	ck_assert_uint_le(total, NUMBERS);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = count});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = count});
 	for (;; ends++) {
 		gw_open(&g, ep);
 		ask_all(&g, &way, &total);

@@ -145,7 +145,7 @@ TEST_EACH(requests_that_wait_for_a_port_are_carried_out_once, endpoint_cnt())
 		return;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = count});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = count});
 	gw_open(&g, ep);
 	for (unsigned i = 0; i < TURNS && in_time; i++)
 		in_time = go_down_and_up(&g);
@@ -173,7 +173,7 @@ TEST_EACH(a_port_that_stays_down_ends_the_link, endpoint_cnt() * 2)
 
 	if (!has_port(ep))
 		return;
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = answer_here});
 	sl_rpc_config_default(&cfg);
 	cfg.ping_interval_ns = 100 * SL_NS_PER_MS;
 	cfg.dead_after_ns = SL_NS_PER_SEC;

@@ -39,7 +39,7 @@ TEST_EACH(a_resting_connection_is_woken_by_input, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = answer_here});
 	struct sl_rpc_channel *all[LINKS];
 	struct gateway g;
 
@@ -59,7 +59,7 @@ TEST_EACH(idle_link_is_drained_at_the_end, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = answer_here});
 	struct sl_rpc_channel *all[LINKS];
 	struct gateway g;
 	int status;
@@ -84,7 +84,7 @@ TEST_EACH(a_resting_peer_that_has_gone_is_noticed, endpoint_cnt())
 
 	if (strncmp(ep, "shm", 3) == 0)
 		return; /* it has no hub, and rests at no backend */
-	p = backend_start(&(struct sl_backend_options){.listen = ep, .handle = answer_here});
+	p = backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = answer_here});
 	open_links(&gone, ep, all);
 	gw_open(&busy, ep);
 	be_busy(&busy, GONE_MS);

@@ -90,7 +90,7 @@ TEST_EACH(another_thread_may_answer_in_any_order, endpoint_cnt())
 	static uint32_t body[N];
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = ep, .handle = keep_for_thread, .arg = &d});
+		&(struct sl_backend_options){.listen = ep, .on_batch = keep_for_thread, .arg = &d});
 	struct gateway g;
 
 	gw_open(&g, ep);
@@ -151,7 +151,7 @@ TEST_EACH(two_gateways_make_one_batch, endpoint_cnt())
 	static struct call first, calls[2][N];
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = ep, .handle = gather_then_echo});
+		&(struct sl_backend_options){.listen = ep, .on_batch = gather_then_echo});
 	struct gateway g[2];
 	unsigned most = 0;
 
@@ -197,7 +197,7 @@ TEST_EACH(a_late_request_is_not_begun, endpoint_cnt())
 	static struct call first, second, late, timed_out;
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = wait_then_echo, .max_batch = 1});
+		.listen = ep, .on_batch = wait_then_echo, .max_batch = 1});
 	struct gateway g;
 	struct sl_rpc_config cfg;
 	struct sl_rpc_stats st;
@@ -268,7 +268,7 @@ TEST_EACH(a_handler_sees_that_a_request_was_cancelled, endpoint_cnt())
 	static struct sl_request_view *in_handler;
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = watch_cancel, .arg = &in_handler});
+		.listen = ep, .on_batch = watch_cancel, .arg = &in_handler});
 	struct gateway g;
 	struct sl_rpc_stats st;
 
@@ -342,7 +342,7 @@ TEST_EACH(a_reply_may_come_in_parts_with_headers, endpoint_cnt())
 	static uint8_t meta[64];
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = stream});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = stream});
 	struct gateway g;
 	struct call c, none;
 	size_t len = put_meta(meta, SL_META_HEADER, "\x06x-namevalue");
@@ -378,7 +378,7 @@ static void echo(void *arg, struct sl_batch *batch)
 TEST_EACH(a_backend_may_be_started_again, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
-	struct sl_backend_options opt = {.listen = ep, .handle = echo, .key_file = harness_key()};
+	struct sl_backend_options opt = {.listen = ep, .on_batch = echo, .key_file = harness_key()};
 	struct backend_proc p = backend_start(&opt);
 	struct gateway g;
 	struct call c[2];
@@ -410,8 +410,8 @@ TEST_EACH(sent_requests_are_answered_before_the_end, endpoint_cnt())
 {
 	static struct call first, calls[N];
 	const char *ep = endpoint_of(_i);
-	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = wait_then_echo});
+	struct backend_proc p = backend_start(
+		&(struct sl_backend_options){.listen = ep, .on_batch = wait_then_echo});
 	struct gateway g;
 
 	gw_open(&g, ep);
@@ -440,7 +440,7 @@ TEST_EACH(no_wake_up_is_lost, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = echo});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = echo});
 	struct gateway g;
 	uint32_t body = 0;
 
@@ -475,7 +475,7 @@ TEST_EACH(no_wake_up_is_lost, endpoint_cnt())
 TEST_EACH(a_ring_is_as_long_as_suits_its_transport, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
-	struct sl_backend_options opt = {.listen = ep, .handle = echo, .key_file = harness_key()};
+	struct sl_backend_options opt = {.listen = ep, .on_batch = echo, .key_file = harness_key()};
 	struct backend_proc p = backend_start(&opt);
 	struct gateway g;
 	uint32_t len;

@@ -119,7 +119,8 @@ static void serve(const void *arg)
 	void *so = load();
 	struct sl_backend *(*open_it)(const struct sl_backend_options *, char *, size_t);
 	int (*run)(struct sl_backend *);
-	struct sl_backend_options opt = {.listen = arg, .handle = echo, .key_file = harness_key()};
+	struct sl_backend_options opt = {
+		.listen = arg, .on_batch = echo, .key_file = harness_key()};
 	struct sl_backend *b;
 	char err[256];
 
@@ -147,6 +148,36 @@ TEST_EACH(a_program_with_the_library_serves, endpoint_cnt())
 	gw_close(&g);
 	backend_kill(p);
 }
+
+static void first_event(void *arg, struct sl_request_view *rq)
+{
+	(void)arg, (void)rq;
+}
+
+static void second_event(void *arg, struct sl_request_view *rq)
+{
+	(void)arg, (void)rq;
+}
+
+/* Programs with the former names of callbacks compile, and mean the same members. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+TEST(former_names_of_callbacks_are_the_same_members)
+{
+	struct sl_backend_options opt = {.handle = echo};
+	struct sl_stream_ops ops = {0};
+
+	opt.cancelled = first_event;
+	opt.writable = second_event;
+	ops.open = opt.cancelled;
+	ops.end = opt.writable;
+	ops.cancel = opt.cancelled;
+	ck_assert(opt.on_batch == echo && opt.on_cancel == first_event);
+	ck_assert(opt.on_writable == second_event);
+	ck_assert(ops.on_open == ops.open && ops.on_end == ops.end);
+	ck_assert(ops.on_cancel == ops.cancel && ops.on_data == ops.data);
+}
+#pragma GCC diagnostic pop
 
 static void serve_old(const void *arg)
 {

@@ -36,7 +36,7 @@ static void echo(void *arg, struct sl_batch *batch)
 
 static struct backend_proc start_echo(void)
 {
-	return backend_start(&(struct sl_backend_options){.listen = endpoint, .handle = echo});
+	return backend_start(&(struct sl_backend_options){.listen = endpoint, .on_batch = echo});
 }
 
 static void check_served(void)
@@ -232,7 +232,7 @@ TEST(silent_and_garbled_peers_do_not_block_others)
 TEST(a_backend_counts_refused_connections)
 {
 	struct sl_backend_options opt = {
-		.listen = endpoint, .handle = echo, .inline_handler = true};
+		.listen = endpoint, .on_batch = echo, .inline_handler = true};
 	struct sl_rpc_hello old = {.magic = SL_RPC_HELLO_MAGIC, .version = SL_RPC_VERSION - 1};
 	struct sl_backend *b = sl_backend_open(&opt, NULL, 0);
 	struct sl_backend_stats st = {.size = sizeof(st)};
@@ -450,7 +450,7 @@ static void dial_listener_of(uid_t uid, uid_t owner, bool trusted)
 		.endpoint = endpoint, .bulk_ring_len = 64 << 10, .slots = 64, .timeout_ms = 5000};
 	char dir[] = "/tmp/sl-shm-XXXXXX";
 	struct sl_err err = SL_ERR(256);
-	struct account_order a = {.order.opt.handle = echo, .uid = uid};
+	struct account_order a = {.order.opt.on_batch = echo, .uid = uid};
 	struct backend_proc p;
 	struct sl_transport *t;
 
@@ -487,7 +487,7 @@ TEST(somebody_elses_socket_is_not_the_backends)
 /* A file that is no socket is never removed. */
 TEST(a_file_that_is_no_socket_stays)
 {
-	struct sl_backend_options opt = {.listen = endpoint, .handle = echo};
+	struct sl_backend_options opt = {.listen = endpoint, .on_batch = echo};
 	char err[256] = "";
 	int fd = open(path, O_CREAT | O_WRONLY, 0600);
 

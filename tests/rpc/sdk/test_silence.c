@@ -48,7 +48,7 @@ static void send_one(struct gateway *g, struct call *c, uint32_t budget_us)
 TEST_EACH(a_restarted_backend_is_found_out, endpoint_cnt() * 2)
 {
 	struct sl_rpc_config cfg;
-	struct sl_backend_options opt = {.listen = endpoint_of(_i / 2), .handle = echo};
+	struct sl_backend_options opt = {.listen = endpoint_of(_i / 2), .on_batch = echo};
 	struct backend_proc p;
 	struct sl_transport *t;
 	struct sl_rpc_stats stats;
@@ -106,7 +106,7 @@ TEST_EACH(a_computing_backend_is_waited_for, endpoint_cnt() * 2)
 {
 	const char *endpoint = endpoint_of(_i / 2);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = endpoint, .handle = compute, .inline_handler = true});
+		.listen = endpoint, .on_batch = compute, .inline_handler = true});
 	struct gateway g;
 	struct call c, next;
 	uint64_t begin_ns = sl_now_ns();

@@ -115,7 +115,7 @@ static void on_cancel(void *arg, struct sl_request_view *rq)
 }
 
 static const struct sl_stream_ops on_stream = {
-	.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
+	.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 
 /* Its own thread resumes, when the test says so. */
 static void *resumer(void *arg)
@@ -140,7 +140,7 @@ static void batch(void *arg, struct sl_batch *b)
 static struct backend_proc start(const char *ep, bool paused, bool is_inline)
 {
 	return backend_start(&(struct sl_backend_options){.listen = ep,
-							  .handle = batch,
+							  .on_batch = batch,
 							  .arg = paused ? &ear : NULL,
 							  .on_stream = &on_stream,
 							  .inline_handler = is_inline});
@@ -514,10 +514,10 @@ TEST_EACH(interim_replies_come_first, 4 * endpoint_cnt())
 				       'a',
 				       '>'};
 	static const struct sl_stream_ops ops = {
-		.open = hint_open, .data = on_data, .end = on_end, .cancel = on_cancel};
+		.on_open = hint_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 	const char *ep = endpoint_of(_i / 4);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = hint_batch, .on_stream = &ops, .inline_handler = _i & 1});
+		.listen = ep, .on_batch = hint_batch, .on_stream = &ops, .inline_handler = _i & 1});
 	struct gateway g;
 	struct call c;
 
@@ -609,7 +609,7 @@ static void on_race_end(void *arg, struct sl_request_view *rq)
 }
 
 static const struct sl_stream_ops on_races = {
-	.open = on_racer, .data = on_race, .end = on_race_end, .cancel = on_cancel};
+	.on_open = on_racer, .on_data = on_race, .on_end = on_race_end, .on_cancel = on_cancel};
 
 static const struct call *urgent;
 
@@ -676,7 +676,7 @@ TEST_EACH(urgent_parts_overtake_bulk_ones, endpoint_cnt())
 
 	race = (struct race *)(shared + 1);
 	p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = batch, .on_stream = &on_races, .inline_handler = true});
+		.listen = ep, .on_batch = batch, .on_stream = &on_races, .inline_handler = true});
 	urgent = &fast;
 	open_narrow(&g, ep);
 	for (unsigned i = 0; i < BULKS; i++)
@@ -801,10 +801,12 @@ static void on_question(void *arg, struct sl_request_view *rq, const void *bytes
 
 static void answer_between_polls(const void *arg)
 {
-	static const struct sl_stream_ops ops = {
-		.open = on_open, .data = on_question, .end = on_end, .cancel = on_cancel};
+	static const struct sl_stream_ops ops = {.on_open = on_open,
+						 .on_data = on_question,
+						 .on_end = on_end,
+						 .on_cancel = on_cancel};
 	struct sl_backend_options opt = {.listen = arg,
-					 .handle = batch,
+					 .on_batch = batch,
 					 .on_stream = &ops,
 					 .key_file = harness_key(),
 					 .inline_handler = true};

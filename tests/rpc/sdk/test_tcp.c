@@ -34,7 +34,7 @@ static const char *endpoint(void)
 
 static struct backend_proc start_echo(void)
 {
-	return backend_start(&(struct sl_backend_options){.listen = endpoint(), .handle = echo});
+	return backend_start(&(struct sl_backend_options){.listen = endpoint(), .on_batch = echo});
 }
 
 static void check_served(void)

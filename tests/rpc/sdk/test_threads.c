@@ -55,7 +55,7 @@ TEST_EACH(gateways_connect_while_a_handler_computes, endpoint_cnt())
 					  .slots = 64,
 					  .timeout_ms = DIAL_MS};
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = compute});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = compute});
 	struct sl_transport *t[DIALS];
 	struct gateway g;
 	unsigned connected = 0;
@@ -94,7 +94,7 @@ TEST_EACH(a_cancel_is_seen_while_a_handler_computes, endpoint_cnt())
 	static struct call c;
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = backend_start(
-		&(struct sl_backend_options){.listen = ep, .handle = compute_until_cancelled});
+		&(struct sl_backend_options){.listen = ep, .on_batch = compute_until_cancelled});
 	struct gateway g;
 
 	gw_open(&g, ep);
@@ -148,7 +148,7 @@ TEST_EACH(a_stream_goes_on_while_its_handler_waits, endpoint_cnt())
 	static struct call c;
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = stream});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = stream});
 	struct sl_rpc_ops ops = gw_ops;
 	struct sl_rpc_config cfg;
 	struct gateway g;
@@ -179,7 +179,7 @@ TEST_EACH(polling_from_within_a_handler_is_refused, endpoint_cnt())
 	static struct call c;
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = poll_within});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = poll_within});
 	struct gateway g;
 
 	gw_open(&g, ep);
@@ -216,8 +216,8 @@ static void cancelled_upcall(int i, bool is_inline)
 	const char *ep = endpoint_of(i);
 	struct backend_proc p =
 		backend_start(&(struct sl_backend_options){.listen = ep,
-							   .handle = hold,
-							   .cancelled = reply_to_cancelled,
+							   .on_batch = hold,
+							   .on_cancel = reply_to_cancelled,
 							   .inline_handler = is_inline});
 	struct gateway g;
 
@@ -278,9 +278,9 @@ static void writable_upcall(int i, bool is_inline)
 	const char *ep = endpoint_of(i);
 	struct backend_proc p =
 		backend_start(&(struct sl_backend_options){.listen = ep,
-							   .handle = stream_begin,
+							   .on_batch = stream_begin,
 							   .arg = &st,
-							   .writable = stream_on,
+							   .on_writable = stream_on,
 							   .inline_handler = is_inline});
 	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
 	struct sl_rpc_ops ops = gw_ops;
@@ -348,7 +348,7 @@ static void readiness(int i, bool is_inline)
 	static struct call c[2];
 	const char *ep = endpoint_of(i);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = become_unready, .inline_handler = is_inline});
+		.listen = ep, .on_batch = become_unready, .inline_handler = is_inline});
 	struct gateway g;
 
 	gw_open(&g, ep);
@@ -403,7 +403,7 @@ TEST_EACH(a_backend_that_is_ready_again_is_used_while_requests_last, endpoint_cn
 	static struct call c[2];
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = keep_first});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = keep_first});
 	struct gateway g;
 
 	gw_open(&g, ep);
@@ -429,7 +429,7 @@ TEST_EACH(a_gateway_that_leaves_does_not_come_back_for_that, endpoint_cnt())
 	static struct call c;
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p = backend_start(&(struct sl_backend_options){
-		.listen = ep, .handle = keep_first, .cancelled = give_up});
+		.listen = ep, .on_batch = keep_first, .on_cancel = give_up});
 	struct gateway g;
 
 	gw_open(&g, ep);
@@ -475,7 +475,7 @@ static void serve_by_events(const void *arg)
 {
 	const struct own_loop *o = arg;
 	struct sl_backend_options opt = {.listen = o->listen,
-					 .handle = echo,
+					 .on_batch = echo,
 					 .key_file = harness_key(),
 					 .inline_handler = o->is_inline};
 	char err[256];

@@ -229,7 +229,7 @@ static void echo(void *arg, struct sl_batch *batch)
 
 static struct backend_proc start_echo(const char *endpoint)
 {
-	return backend_start(&(struct sl_backend_options){.listen = endpoint, .handle = echo});
+	return backend_start(&(struct sl_backend_options){.listen = endpoint, .on_batch = echo});
 }
 
 static void check_served(const char *ep)

@@ -153,8 +153,8 @@ static void slow_client(int i, bool is_inline)
 	const char *ep = endpoint_of(i);
 	struct backend_proc p =
 		backend_start(&(struct sl_backend_options){.listen = ep,
-							   .handle = stream_begin,
-							   .writable = stream_on,
+							   .on_batch = stream_begin,
+							   .on_writable = stream_on,
 							   .inline_handler = is_inline});
 	struct gateway g;
 	struct call c;
@@ -189,7 +189,7 @@ TEST_EACH(a_message_larger_than_the_window_is_one_message, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = whole_reply});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = whole_reply});
 	struct gateway g;
 	struct call c;
 
@@ -211,7 +211,7 @@ TEST_EACH(reply_bytes_of_a_cancelled_request_are_freed, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = whole_reply});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = whole_reply});
 	struct gateway g;
 	struct call c;
 
@@ -233,8 +233,8 @@ static void gone_stream(struct sl_backend_options opt, const _Atomic unsigned *t
 	struct gateway g;
 	struct call c;
 
-	opt.handle = stream_begin;
-	opt.writable = stream_on;
+	opt.on_batch = stream_begin;
+	opt.on_writable = stream_on;
 	p = backend_start(&opt);
 	open_keeper(&g, opt.listen);
 	ask(&g, &c);
@@ -249,7 +249,7 @@ static void gone_stream(struct sl_backend_options opt, const _Atomic unsigned *t
 TEST_EACH(a_stream_that_waits_for_room_hears_that_its_client_leaves, endpoint_cnt())
 {
 	gone_stream(
-		(struct sl_backend_options){.listen = endpoint_of(_i), .cancelled = note_cancel},
+		(struct sl_backend_options){.listen = endpoint_of(_i), .on_cancel = note_cancel},
 		&shared->cancelled);
 }
 
@@ -277,7 +277,7 @@ TEST_EACH(a_backend_that_waits_for_credit_has_not_timed_out, endpoint_cnt())
 {
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
-		backend_start(&(struct sl_backend_options){.listen = ep, .handle = whole_reply});
+		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = whole_reply});
 	struct gateway g;
 	struct call c = {.cap = 0};
 	uint64_t until;

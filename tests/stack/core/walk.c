@@ -80,7 +80,7 @@ static void handle(void *arg, struct sl_batch *batch)
 static pid_t start_backend(const char *endpoint)
 {
 	struct sl_backend_options opt = {
-		.listen = endpoint, .handle = handle, .inline_handler = true};
+		.listen = endpoint, .on_batch = handle, .inline_handler = true};
 	struct sl_backend *b;
 	char err[256];
 	pid_t pid = fork();

@@ -381,7 +381,7 @@ TEST_EACH(compressed_messages_go_on_as_they_are, 2)
 	second->view->compressed = true;
 	bed_turns(2);
 	if (_i)
-		bed.opt.on_stream->data(bed.opt.arg, second->view, "hello", 5, 0);
+		bed.opt.on_stream->on_data(bed.opt.arg, second->view, "hello", 5, 0);
 	bed_turns(2);
 	ck_assert_uint_eq(said(DATA, 3, &sum), 1);
 	ck_assert_uint_eq(sum, 1 << 24);
@@ -555,11 +555,11 @@ static struct bed_request *post(bool stream, size_t len)
 		n = len - at < sizeof(bytes) ? len - at : sizeof(bytes);
 		for (size_t i = 0; i < n; i++)
 			bytes[i] = byte_at(at + i);
-		bed.opt.on_stream->data(bed.opt.arg, r->view, bytes, n, 0);
+		bed.opt.on_stream->on_data(bed.opt.arg, r->view, bytes, n, 0);
 		bed_turns(2);
 	}
 	if (stream)
-		bed.opt.on_stream->end(bed.opt.arg, r->view);
+		bed.opt.on_stream->on_end(bed.opt.arg, r->view);
 	bed_turns(2);
 	return r;
 }

@@ -40,7 +40,7 @@ static void end_streams(void)
 	for (unsigned i = 0; i < asked_cnt; i++) {
 		if (!streams[i] || !asked[i]->view || asked[i]->paused)
 			continue;
-		bed.opt.on_stream->end(bed.opt.arg, asked[i]->view);
+		bed.opt.on_stream->on_end(bed.opt.arg, asked[i]->view);
 		streams[i] = false;
 	}
 	bed_turns(1);

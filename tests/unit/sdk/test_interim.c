@@ -37,7 +37,8 @@ static void no_batch(void *arg, struct sl_batch *batch)
 	(void)arg, (void)batch;
 }
 
-static const struct sl_stream_ops ops = {on_open, on_data, nothing, nothing};
+static const struct sl_stream_ops ops = {
+	.on_open = on_open, .on_data = on_data, .on_end = nothing, .on_cancel = nothing};
 
 static struct sl_backend *b;
 static struct fake *f;
@@ -46,7 +47,7 @@ static void set_up(void)
 {
 	b = fake_backend(no_batch, NULL, 0);
 	b->opt.on_stream = &ops;
-	b->opt.writable = on_writable;
+	b->opt.on_writable = on_writable;
 	f = fake_connect(b);
 	stream_cnt = told_writable = 0;
 }
@@ -123,6 +124,30 @@ TEST(interim_replies_behind_the_beginning_are_not_sent)
 	ck_assert_int_eq(rq->room, 8);
 	fake_settle(b);
 	ck_assert_uint_eq(told_writable, 1);
+}
+
+/* The rule of all functions of requests: after -EAGAIN nothing has happened, and on_writable follows. */
+TEST(interim_reply_without_memory_can_be_repeated)
+{
+	static const struct sl_reply_args hint = {.status = 103};
+	unsigned before;
+
+	open_one(1);
+	fake_settle(b);
+	atomic_store(&b->foreign_used, SL_BE_REPLY_MEM);
+	for (unsigned i = 0; i <= SL_RPC_MAX_INTERIM; i++)
+		ck_assert_int_eq(sl_reply_interim(streams[0], &hint), -EAGAIN);
+	ck_assert_int_eq(sl_stream_send_continue(streams[0]), -EAGAIN);
+	ck_assert_int_eq(sl_be_reply_interim(streams[0], &hint, false), -ENOBUFS); /* version 1 */
+	atomic_store(&b->foreign_used, 0);
+	b->now_ns += SL_BE_WANT_NS;
+	fake_settle(b);
+	ck_assert_uint_eq(told_writable, 1);
+	ck_assert_int_eq(sl_reply_interim(streams[0], &hint), 0);
+	ck_assert_int_eq(sl_stream_send_continue(streams[0]), 0);
+	fake_settle(b);
+	(void)count_entries(&before);
+	ck_assert_uint_eq(before, 2);
 }
 
 static pthread_barrier_t start;

@@ -85,7 +85,7 @@ static void set_up(void)
 	kept = NULL;
 	told_writable = 0;
 	b = fake_backend(keep, NULL, 1);
-	b->opt.writable = on_writable;
+	b->opt.on_writable = on_writable;
 	f = fake_new();
 	f->base.ops = &ops;
 	sl_list_init(&f->base.ready_node);

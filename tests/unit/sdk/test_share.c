@@ -51,7 +51,7 @@ static void set_up(void)
 	deaf = fake_ops;
 	deaf.post = post_nothing;
 	b = fake_backend(handle, NULL, 0);
-	b->opt.writable = on_writable;
+	b->opt.on_writable = on_writable;
 	b->reply_mem.limit = POT;
 	greedy = fake_connect(b);
 	other = fake_connect(b);

@@ -49,13 +49,14 @@ static void refuse(void *arg, struct sl_batch *batch)
 		sl_reply_error(batch->requests[i], SL_RPC_NO_METHOD);
 }
 
-static const struct sl_stream_ops ops = {on_open, on_data, on_end, on_end};
+static const struct sl_stream_ops ops = {
+	.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_end};
 
 static void set_up(void)
 {
 	b = fake_backend(refuse, NULL, 0);
 	b->opt.on_stream = &ops;
-	b->opt.writable = on_writable;
+	b->opt.on_writable = on_writable;
 	f = fake_connect(b);
 	stream_cnt = told_writable = 0;
 	pauses = false;

@@ -30,7 +30,8 @@ static void nothing(void *arg, struct sl_request_view *rq)
 	(void)arg, (void)rq;
 }
 
-static const struct sl_stream_ops stream_ops = {open_stream, on_data, nothing, nothing};
+static const struct sl_stream_ops stream_ops = {
+	.on_open = open_stream, .on_data = on_data, .on_end = nothing, .on_cancel = nothing};
 
 static unsigned done_cnt;
 

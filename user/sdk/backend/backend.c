@@ -93,7 +93,7 @@ struct sl_backend *sl_backend_open(const struct sl_backend_options *opt, char *t
 	if (sl_be_check_size(opt, opt->size, sizeof(*opt)))
 		sl_err_set(err, "size %zu: expected 0 or %zu, and no unknown members", opt->size,
 			   sizeof(*opt));
-	else if (!opt->listen || !opt->handle)
+	else if (!opt->listen || !opt->on_batch)
 		sl_err_set(err, "expected both `listen` and `handle` to be set");
 	else if (!opt->place != !opt->unplace)
 		sl_err_set(err, "expected both `place` and `unplace` to be set, or none");

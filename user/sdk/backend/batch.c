@@ -54,7 +54,7 @@ unsigned sl_be_batch_run(struct sl_backend *b)
 	if (!count)
 		return 0;
 	b->flushed_ns = b->now_ns;
-	b->opt.handle(b->opt.arg, &b->batch);
+	b->opt.on_batch(b->opt.arg, &b->batch);
 	b->now_ns = sl_now_ns();
 	return count;
 }

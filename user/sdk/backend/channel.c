@@ -157,7 +157,7 @@ static void on_sent(void *ctx, struct sl_send *s)
 }
 
 /*
- * Tells the handler once. A blocked request also gets `writable`, so that the program can close it.
+ * Tells the handler once. A blocked request also gets `on_writable`, so that the program can close it.
  */
 static void tell_gone(struct request *rq)
 {
@@ -166,9 +166,9 @@ static void tell_gone(struct request *rq)
 	/* The handler is done with it after its reply, possibly by another thread. */
 	if (atomic_exchange(&rq->gone, true) || atomic_load(&rq->over))
 		return;
-	sl_be_upcall(rq, opt->cancelled);
+	sl_be_upcall(rq, opt->on_cancel);
 	if (!atomic_load(&rq->over) && atomic_exchange(&rq->blocked, false))
-		sl_be_upcall(rq, opt->writable);
+		sl_be_upcall(rq, opt->on_writable);
 }
 
 static void lose_request(struct request *rq)

@@ -5,7 +5,7 @@
  */
 #include <stddef.h>
 #include <string.h>
-#include "sluice/backend.h"
+#include "sdk/backend/internal.h"
 
 /* The structs of version 1 are those of version 2 from the second member on, up to these ends. */
 #define OLD_LEN(type, first, last)                                                                 \
@@ -63,7 +63,7 @@ int sl_reply_interim_1(struct sl_request_view *rq, const void *old)
 {
 	struct sl_reply_args args = args_of(old);
 
-	return sl_reply_interim(rq, &args);
+	return sl_be_reply_interim(rq, &args, false);
 }
 
 void sl_backend_stats_1(struct sl_backend *b, void *out)

@@ -125,7 +125,7 @@ struct request {
 		/* last credit or begin of waiting, without `away_ns` */
 		credit_ns;
 	_Atomic bool gone;    /* cancelled or link lost */
-	_Atomic bool blocked; /* a part was rejected: `writable` is due */
+	_Atomic bool blocked; /* a part was rejected: `on_writable` is due */
 	/* streams only */
 	bool stream, ended, told_end;
 	bool has_headers;
@@ -262,6 +262,8 @@ void sl_be_request_free(struct request *rq);
 /* I/O thread. */
 void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 
+/* Sends an interim reply. `waits`: -EAGAIN without memory, and a later upcall; else -ENOBUFS. */
+int sl_be_reply_interim(struct sl_request_view *view, const struct sl_reply_args *args, bool waits);
 /*
  * Checks a struct that begins with `size`; `known`: its size here, in the first version. Returns 0,
  * -EINVAL or -E2BIG.

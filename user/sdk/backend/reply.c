@@ -142,7 +142,7 @@ static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
 }
 
 /*
- * Returns true if earlier parts are within the credit. Otherwise the I/O thread calls `writable`;
+ * Returns true if earlier parts are within the credit. Otherwise the I/O thread calls `on_writable`;
  * the second check avoids a race with it.
  */
 static bool has_room(struct request *rq)
@@ -388,7 +388,7 @@ int sl_stream_go_on(struct sl_request_view *view)
 	return sl_stream_send_continue(view);
 }
 
-int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *given)
+int sl_be_reply_interim(struct sl_request_view *view, const struct sl_reply_args *given, bool waits)
 {
 	const struct sl_reply_args args = {.status = given->status,
 					   .headers = given->headers,
@@ -412,10 +412,15 @@ int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *g
 	rp = reply_alloc(rq, sl_rpc_pad8(meta_len));
 	if (!rp) {
 		atomic_fetch_sub(&rq->interims, 1);
-		return -ENOBUFS;
+		return waits ? without_memory(rq, sl_rpc_pad8(meta_len), true) : -ENOBUFS;
 	}
 	say_before(rq, rp, &args, meta_len);
 	return 0;
+}
+
+int sl_reply_interim(struct sl_request_view *view, const struct sl_reply_args *args)
+{
+	return sl_be_reply_interim(view, args, true);
 }
 
 int sl_reply_error(struct sl_request_view *view, enum sl_rpc_status status)

@@ -150,7 +150,7 @@ static void tell_requests(struct channel *ch)
 			ch->want_ns = b->now_ns + SL_BE_WANT_NS;
 		} else if (atomic_exchange(&rq->blocked, false) && !atomic_load(&rq->gone) &&
 			   !atomic_load(&rq->over)) {
-			sl_be_upcall(rq, b->opt.writable);
+			sl_be_upcall(rq, b->opt.on_writable);
 		}
 	}
 }

@@ -22,7 +22,7 @@ static bool may_tell(const struct request *rq)
 
 static void tell_open(void *arg, struct sl_request_view *view)
 {
-	((struct request *)view)->channel->b->opt.on_stream->open(arg, view);
+	((struct request *)view)->channel->b->opt.on_stream->on_open(arg, view);
 }
 
 static void tell_data(void *arg, struct sl_request_view *view)
@@ -30,13 +30,13 @@ static void tell_data(void *arg, struct sl_request_view *view)
 	struct request *rq = (struct request *)view;
 
 	view->compressed = rq->parts->compressed;
-	rq->channel->b->opt.on_stream->data(arg, view, rq->parts->bytes, rq->parts->len,
-					    rq->parts->left);
+	rq->channel->b->opt.on_stream->on_data(arg, view, rq->parts->bytes, rq->parts->len,
+					       rq->parts->left);
 }
 
 static void tell_end(void *arg, struct sl_request_view *view)
 {
-	((struct request *)view)->channel->b->opt.on_stream->end(arg, view);
+	((struct request *)view)->channel->b->opt.on_stream->on_end(arg, view);
 }
 
 /* Empty parts cost memory too. */
@@ -228,7 +228,7 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 
 static void tell_cancel(void *arg, struct sl_request_view *view)
 {
-	((struct request *)view)->channel->b->opt.on_stream->cancel(arg, view);
+	((struct request *)view)->channel->b->opt.on_stream->on_cancel(arg, view);
 }
 
 void sl_be_stream_cancel(struct request *rq)

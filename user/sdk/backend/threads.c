@@ -134,7 +134,7 @@ int sl_be_handle_wait(struct sl_backend *b, unsigned wait_us)
 		return rc;
 	if (!wait_for_batch(b, wait_us))
 		return 0;
-	b->opt.handle(b->opt.arg, &b->batch);
+	b->opt.on_batch(b->opt.arg, &b->batch);
 	atomic_store_explicit(&b->turn, TURN_IO, memory_order_release);
 	sl_be_wake(b);
 	return 1;

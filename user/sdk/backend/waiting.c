@@ -175,7 +175,7 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 	rq->credit += bytes;
 	if (rq->state == REQUEST_HANDLED && atomic_fetch_add(&rq->room, bytes) + bytes > 0 &&
 	    !atomic_load(&rq->over) && atomic_exchange(&rq->blocked, false))
-		sl_be_upcall(rq, b->opt.writable);
+		sl_be_upcall(rq, b->opt.on_writable);
 	send_waiting(rq);
 	return true;
 }

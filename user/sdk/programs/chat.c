@@ -261,10 +261,10 @@ static int parse_args(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
 	static const struct sl_stream_ops streams = {
-		.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
-	struct sl_backend_options opt = {.handle = handle_batch,
+		.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
+	struct sl_backend_options opt = {.on_batch = handle_batch,
 					 .on_stream = &streams,
-					 .writable = on_writable,
+					 .on_writable = on_writable,
 					 .inline_handler = true};
 	struct sigaction action = {.sa_handler = on_signal};
 	struct sl_backend *b;

@@ -281,10 +281,10 @@ static void on_writable(void *arg, struct sl_request_view *rq)
 }
 
 static const struct sl_stream_ops on_stream = {
-	.open = stream_open,
-	.data = stream_data,
-	.end = stream_end,
-	.cancel = stream_cancel,
+	.on_open = stream_open,
+	.on_data = stream_data,
+	.on_end = stream_end,
+	.on_cancel = stream_cancel,
 };
 
 static const char help[] =
@@ -342,11 +342,11 @@ int main(int argc, char **argv)
 {
 	struct options o = {0};
 	struct sl_backend_options opt = {
-		.handle = handle_batch,
+		.on_batch = handle_batch,
 		.arg = &o,
 		.on_stream = &on_stream,
 		.upgrades = true,
-		.writable = on_writable,
+		.on_writable = on_writable,
 	};
 	int rc = parse_args(argc, argv, &o);
 

@@ -327,10 +327,12 @@ int main(int argc, char **argv)
 	static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
-	static const struct sl_stream_ops on_stream = {
-		.open = call_open, .data = call_data, .end = call_end, .cancel = call_cancel};
+	static const struct sl_stream_ops on_stream = {.on_open = call_open,
+						       .on_data = call_data,
+						       .on_end = call_end,
+						       .on_cancel = call_cancel};
 	struct sl_backend_options opt = {
-		.handle = handle_batch, .on_stream = &on_stream, .writable = call_go_on};
+		.on_batch = handle_batch, .on_stream = &on_stream, .on_writable = call_go_on};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "l:h", options, NULL)) != -1) {

@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 {
 	struct sl_backend_options opt = {.size = sizeof(opt),
 					 .listen = "shm:///run/sluice/kv.sock",
-					 .handle = handle,
+					 .on_batch = handle,
 					 .inline_handler = true};
 	unsigned long mib = 256;
 	bool ok = true;

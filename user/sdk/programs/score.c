@@ -298,7 +298,7 @@ static int parse_args(int argc, char **argv, struct scorer *s)
 int main(int argc, char **argv)
 {
 	struct scorer s = {.top = 10, .threads = 1, .max_batch = 256, .seed = 1};
-	struct sl_backend_options opt = {.handle = handle_batch, .arg = &s};
+	struct sl_backend_options opt = {.on_batch = handle_batch, .arg = &s};
 	size_t fit;
 	int rc = parse_args(argc, argv, &s);
 

@@ -210,7 +210,7 @@ static int backend_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = {"listen",        "max_batch", "key_file", "busy_poll",
 				"bulk_ring_len", "streams",   "upgrades", NULL};
-	struct sl_backend_options opt = {.handle = handle_batch, .arg = self};
+	struct sl_backend_options opt = {.on_batch = handle_batch, .arg = self};
 	int busy = 0, streams = 0, upgrades = 0;
 	char err[256];
 

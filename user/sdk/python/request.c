@@ -360,7 +360,8 @@ static PyObject *reply_interim(PyObject *self, PyObject *args, PyObject *keyword
 			     "expected before the reply has begun, and at most %d of them",
 			     SL_RPC_MAX_INTERIM);
 	else
-		PyErr_SetString(PyExc_OSError, "no memory for an interim reply");
+		PyErr_SetString(PyExc_BlockingIOError,
+				"no memory for an interim reply: retry it later");
 	return NULL;
 }
 

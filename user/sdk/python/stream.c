@@ -134,7 +134,7 @@ static void on_writable(void *arg, struct sl_request_view *view)
 }
 
 static const struct sl_stream_ops stream_ops = {
-	.open = on_open, .data = on_data, .end = on_end, .cancel = on_cancel};
+	.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 
 /* --- Python threads, with the GIL --- */
 
@@ -282,7 +282,7 @@ bool streams_open(struct py_backend *b, struct sl_backend_options *opt)
 		return false;
 	pthread_mutex_init(&b->lock, NULL);
 	opt->on_stream = &stream_ops;
-	opt->writable = on_writable;
+	opt->on_writable = on_writable;
 	return true;
 }
 
