@@ -261,9 +261,8 @@ BENCH_LTO  := bench/rpc/rpc bench/micro/request_insns# linked as the product is
 LD_bench/micro/http1 := -w -I/usr/share/include/llhttp /usr/share/llhttp/*.c
 LD_bench/peers/grpc_server := -lgrpc -lgpr
 LD_bench/kv/grpc := -lgrpc -lgpr
-LD_bench/upstream/sockets := -luring
 LD_bench/ucx/ucx := -lucp -lucs
-.PHONY: $(BENCH_DIRS) $(BENCH_RUNS)
+.PHONY: $(BENCH_DIRS) $(BENCH_RUNS) bench/servers bench/local
 $(BUILD)/obj/bench/%.o: SL_CPPFLAGS += -Itests/support -isystem /usr/share/include/llhttp
 $(BENCH_SRC:%.c=$(BUILD)/%): $(BUILD)/%: $(BUILD)/obj/%.o $(SUPPORT) $(LIBS)
 	@mkdir -p $(@D)
@@ -276,7 +275,12 @@ $(BUILD)/bench/connect/virtual: $(BUILD)/obj/bench/connect/crowd.o
 $(foreach d,$(BENCH_DIRS),$(eval $(d): $(patsubst %.c,$(BUILD)/%,$(filter $(d)/%,$(BENCH_SRC)))))
 bench/peers: bench/ceiling
 bench/rpc: bench/ucx
-bench/upstream: bench/rpc $(BUILD)/bench/peers/grpc_server
+bench/servers: bench/stream
+bench/servers bench/local: $(BUILD)/bench/servers/grpc_server
+$(BUILD)/bench/servers/grpc_server: bench/servers/grpc_server.cc
+	@mkdir -p $(@D)
+	@echo "  CXX     $@"
+	$(Q)$(CXX) -O2 -o $@ $< -lgrpc++ -lgrpc -lgpr -labsl_synchronization
 bench/tls bench/hostile: netns-tools
 
 deps: ## install what is missing (Debian packages of vendor/)

@@ -60,7 +60,8 @@ def main(subject):
         store(RESULTS / f"{subject}.tsv", LONG, rows + ratios, here)
     else:
         store(RESULTS / f"{subject}.tsv", columns, rows, here)
-        store(RESULTS / f"{subject}-ratios.tsv", LONG, ratios, here)
+        if ratios:
+            store(RESULTS / f"{subject}-ratios.tsv", LONG, ratios, here)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Files of other projects, and those that a reader or a bench makes.
-FOREIGN = re.compile(r"(?:src|modules|include/linux)/|results/upstream\*")
+FOREIGN = re.compile(r"(?:src|modules|include/linux)/")
 CODE = re.compile(r"`([\w./*{},-]+\.(?:c|h|py|sh|md|tsv|svg)|(?:user|tests|bench|bpf|include|vendor)/[\w./*-]+)`")
 LINK = re.compile(r"(?<!`)\[[^\]]*\]\(([^)\s]+)\)")
 
