@@ -1,9 +1,9 @@
-#!/bin/bash
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh: what limits of clients cost a request. Rows "name<TAB>value<TAB>unit"; kept in $BUILD/bench/traffic.tsv.
-set -uo pipefail
-cd "$(dirname "$0")/../.." || exit 1
-export BUILD="${BUILD:-$PWD/build}"
-mkdir -p "$BUILD/bench"
-make -s BUILD="$BUILD" "$BUILD/bench/micro/limits" >&2 || exit 1
-timeout 300 "$BUILD/bench/micro/limits" | tee "$BUILD/bench/traffic.tsv"
+# run.sh: choice of members, failures, affinity, routing by model, limits; rows go to bench/results/traffic.tsv; see
+# traffic.py. Needs root and two cores.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+export BUILD="${BUILD:-${here%/bench/traffic}/build}" PYTHONDONTWRITEBYTECODE=1
+make -s -C "$here/../.." BUILD="$BUILD" bench/stream "$BUILD/bench/micro/batch" "$BUILD/bench/micro/limits" >&2
+python3 "$here/traffic.py" | python3 "$here/../record.py" traffic
