@@ -169,12 +169,26 @@ static void curves(const char *svg)
 						  .delay_ns = 2500000};
 	static const struct sl_cfg_batch *const policies[] = {&adaptive, &aimd, &unbatched, &small,
 							      &large};
-	static struct sim_curve c[] = {
-		{.policy = "adaptive", .colour = "#0a7d4b", .width = 3},
-		{.policy = "aimd", .colour = "#c2571a", .width = 2},
-		{.policy = "no batching", .colour = "#888888", .width = 2},
-		{.policy = "fixed 32", .colour = "#3563c9", .width = 2},
-		{.policy = "fixed 128, up to 2.5 ms", .colour = "#8a4fb0", .width = 2}};
+	static struct sim_curve c[] = {{.policy = "adaptive",
+					.meaning = "default of sluice",
+					.colour = "#0a7d4b",
+					.width = 3},
+				       {.policy = "aimd",
+					.meaning = "size as in Clipper",
+					.colour = "#c2571a",
+					.width = 2},
+				       {.policy = "no batching",
+					.meaning = "one request at a time",
+					.colour = "#888888",
+					.width = 2},
+				       {.policy = "fixed 32",
+					.meaning = "up to 32, no delay",
+					.colour = "#3563c9",
+					.width = 2},
+				       {.policy = "fixed 128",
+					.meaning = "waits up to 2.5 ms",
+					.colour = "#8a4fb0",
+					.width = 2}};
 	struct sim_setting s = settings[0];
 	double loads[32];
 	unsigned n = 0;

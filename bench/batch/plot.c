@@ -6,13 +6,13 @@
 
 enum {
 	WIDTH = 920,
-	HEIGHT = 420,
+	HEIGHT = 430,
 	LEFT = 50,
 	TOP = 66,
 	PANEL = 380,
 	TALL = 270,
 	GAP = 64,
-	LEGEND = 150,
+	LEGEND = 172,
 };
 
 struct panel {
@@ -69,9 +69,10 @@ static void legend(FILE *f, const struct sim_curve *curves, unsigned cnt)
 
 		fprintf(f,
 			"<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\" stroke=\"%s\" "
-			"stroke-width=\"%d\"/><text x=\"%.0f\" y=\"%.0f\">%s</text>\n",
+			"stroke-width=\"%d\"/><text x=\"%.0f\" y=\"%.0f\">%s</text>"
+			"<text x=\"%.0f\" y=\"%.0f\" class=\"s\">%s</text>\n",
 			x, x + 22, y - 4, y - 4, curves[i].colour, curves[i].width, x + 28, y,
-			curves[i].policy);
+			curves[i].policy, x + 28, y + 15, curves[i].meaning);
 	}
 }
 
@@ -89,7 +90,7 @@ void sim_plot(const char *file, const char *title, const double *loads, unsigned
 	fprintf(f,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
 		"viewBox=\"0 0 %d %d\">\n<style>text{font:12px sans-serif;fill:#333}"
-		".t{font-size:14px;font-weight:bold}.g{stroke:#ddd}"
+		".t{font-size:14px;font-weight:bold}.s{font-size:11px}.g{stroke:#ddd}"
 		".l{stroke:#777;stroke-dasharray:5 4}</style>\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
 		"<text x=\"%d\" y=\"22\">%s</text>\n",

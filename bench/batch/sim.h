@@ -66,7 +66,7 @@ bool sim_run(const struct sim_setting *s, const struct sim_pattern *p,
 
 /* plot.c: both curves over the offered load, one line per policy. */
 struct sim_curve {
-	const char *policy, *colour;
+	const char *policy, *meaning, *colour;
 	int width;
 	struct sim_result at[64];
 };
