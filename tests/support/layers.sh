@@ -6,6 +6,7 @@
 #   - an order of rooms in user/README.md that differs from the Makefile
 #   - a comment that names a file that does not exist
 #   - code of the core that names grpc
+#   - an include of rpc/rdma/rc or rpc/rdma/ud from elsewhere in rpc/rdma.
 # Each module may include itself, include/sluice, and the modules or headers of its line.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -186,6 +187,10 @@ FILENAME ~ /^user\/core\// {
 		complain("includes \"" inc "\", which is no file in user/ or include/")
 		next
 	}
+	if (dir ~ /^user\/rpc\/rdma\// && inc ~ /^rpc\/rdma\/(rc|ud)\// && index("user/" inc, dir) != 1)
+		complain("includes \"" inc "\"; rpc/rdma is for rc and ud, which do not know each other")
+	if (dir == "user/rpc/rdma/" && inc ~ /^rpc\/rdma\/(rc|ud)\//)
+		complain("includes \"" inc "\"; what rc and ud share knows neither")
 	if (!permitted(module, inc))
 		complain("includes \"" inc "\"; " module " may include itself, sluice" \
 			(allow[module] ? ", " allow[module] : ""))

@@ -39,7 +39,7 @@ static inline struct rc_conn *fake_connect(unsigned group, uint32_t slots, uint3
 	ck_assert_int_eq(rc_conn_established(v), 0);
 	ck_assert_int_eq(rc_conn_open_rings(v, &g), 0);
 	v->base.credits.window = g.slots;
-	service_thread_refill();
+	rc_ifaces_schedule_refill();
 	return v;
 }
 

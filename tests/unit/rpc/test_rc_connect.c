@@ -20,7 +20,7 @@ static void make_ahead(void)
 	unsigned steps = fake.steps, fail_at = fake.fail_at;
 
 	fake.fail_at = 0;
-	service_thread_refill();
+	rc_ifaces_schedule_refill();
 	sl_rdma_wait_closed();
 	fake.steps = steps;
 	fake.fail_at = fail_at;

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
+#include "rpc/rdma/async_event.h"
 #include "rpc/rdma/rc/srq_credits.h"
 #include "suite.h"
 

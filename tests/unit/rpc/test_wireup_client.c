@@ -3,7 +3,7 @@
 #include "rc_bed.h"
 #include <poll.h>
 #include "base/clock.h"
-#include "rpc/rdma/wireup.h"
+#include "rpc/rdma/rc/wireup.h"
 #include "suite.h"
 
 static struct sl_psk secret;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/rdma/device.h"
 
+#include <infiniband/verbs.h>
 #include <string.h>
 #include "rpc/rdma/neigh.h"
-#include "rpc/rdma/ud/ud_qp.h"
+#include "rpc/rdma/ud_qp.h"
 #include "rpc/rdma/sidr.h"
-#include "rpc/rdma/rc/rc_conn.h"
+#include "rpc/rdma/async_event.h"
 
 enum { HOP_LIMIT = 64 };
 

@@ -22,6 +22,15 @@ enum {
 	UD_MTU_MAX = 4096,
 };
 
+/* `group`: of a gateway the worker's number; of a listener this plus the listener's number. */
+enum { RDMA_GROUP_BACKEND = 1 << 16 };
+
+/*
+ * RNR: if a slot was lost or others take too many, the sender waits 2.56 ms, and gives up after six
+ * tries. The CM's default is 655 ms, for ever.
+ */
+enum { RC_RNR_TIMER = 16, RC_RNR_RETRIES = 6, RC_RETRIES = 6 /* 7 means infinite to soft-RoCE */ };
+
 /* Local end. */
 struct rdma_local {
 	void *device; /* the protection domain */
@@ -77,7 +86,7 @@ struct sidr_query {
 
 struct rdma_device_ops {
 	/*
-	 * `group` selects the completion vector (rdma/rc/qp_pool.h). rx_cnt must be a multiple of
+	 * `group` selects the completion vector. rx_cnt must be a multiple of
 	 * UD_POLL_MAX and tx_cnt a power of two: limits that a busy queue pair grows to. Returns
 	 * NULL and -errno.
 	 */

@@ -4,13 +4,14 @@
  * write(), which then fails although the work requests are in its ring. The same command as an
  * ioctl has no such check; it is slower, and therefore tried second.
  */
+#include "rpc/rdma/doorbell.h"
+
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
-#include "rpc/rdma/rc/rc_conn.h"
 
 enum { ATTR_CNT = 3 };
 

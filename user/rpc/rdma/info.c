@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/rdma/info.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
+#include <string.h>
 #include "rpc/rpc.h"
-#include "rpc/rdma/rc/rc_conn.h"
+#include "rpc/rdma/path.h"
 
 enum { PROBE_MS = 1000 };
 
@@ -77,12 +81,6 @@ int rdma_path_query(struct rdma_path_info *f, const struct rdma_cm_id *id, struc
 	f->packet_len = 128u << attr.path_mtu;
 	format_path(id, attr.path_mtu, f->text);
 	return 0;
-}
-
-void rc_conn_set_info(struct rc_conn *conn, const char *what)
-{
-	snprintf(conn->base.info, sizeof(conn->base.info), "rdma %s, %u %s slots%s",
-		 conn->peer->path_info.text, conn->mask + 1, conn->iface ? "shared" : "own", what);
 }
 
 /* Only asks this host's routes. */

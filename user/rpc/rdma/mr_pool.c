@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/check.h"
+#include "rpc/rdma/device.h"
 
 #define HUGE ((size_t)2 << 20)
 
@@ -141,6 +142,14 @@ static void prefer_numa_node(void *mem, size_t len, int node)
 		return;
 	nodes[node / NODES_PER_WORD] = 1UL << node % NODES_PER_WORD;
 	(void)syscall(SYS_mbind, mem, len, MPOL_PREFERRED, nodes, NODES + 1UL, 0UL);
+}
+
+int rdma_comp_vector(const struct ibv_context *device, unsigned group)
+{
+	unsigned number = group >= RDMA_GROUP_BACKEND ? (unsigned)getpid() : group;
+
+	return device->num_comp_vectors > 1 ? (int)(number % (unsigned)device->num_comp_vectors)
+					    : 0;
 }
 
 void *mr_map(size_t len, int node, size_t *map_len)

@@ -60,6 +60,8 @@ void mr_pool_put(struct mr_pool *pool, struct mr_buf *buf, size_t written);
 
 /* Returns the device's NUMA node, or -1. */
 int rdma_numa_node(const struct ibv_context *device);
+/* Returns the group's completion vector (device.h): one per worker. */
+int rdma_comp_vector(const struct ibv_context *device, unsigned group);
 
 /*
  * Maps anonymous memory that forks do not inherit, in huge pages if large, preferably on that node.

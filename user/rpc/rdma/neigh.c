@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/rdma/neigh.h"
 
+#include <infiniband/verbs.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "rpc/rdma/rc/rc_conn.h"
 
 enum {
 	REPLY_LEN = 1024,

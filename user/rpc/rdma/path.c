@@ -3,9 +3,47 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
+#include <string.h>
+#include "base/num.h"
 #include "rpc/rpc.h"
-#include "rpc/rdma/rc/rc_conn.h"
+
+int rdma_parse_addr(const char *text, struct sockaddr_storage *sa)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+				 .ai_socktype = SOCK_STREAM};
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct addrinfo *found;
+	const char *colon = strrchr(text, ':');
+	uint64_t port;
+	char host[64];
+	size_t len;
+
+	if (!colon || colon == text || (size_t)(colon - text) >= sizeof(host) ||
+	    sl_parse_u64_max(sl_span_cstr(colon + 1), UINT16_MAX, &port))
+		return -EINVAL;
+	len = (size_t)(colon - text);
+	if (text[0] == '[' && text[len - 1] == ']') {
+		text++;
+		len -= 2;
+	}
+	memcpy(host, text, len);
+	host[len] = '\0';
+	memset(sa, 0, sizeof(*sa));
+	/* The usual case; getaddrinfo() is slow. */
+	if (inet_pton(AF_INET, host, &in.sin_addr) == 1) {
+		in.sin_port = htons((uint16_t)port);
+		memcpy(sa, &in, sizeof(in));
+		return 0;
+	}
+	if (getaddrinfo(host, colon + 1, &hints, &found))
+		return -EINVAL;
+	memcpy(sa, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return 0;
+}
 
 /* Converts a RoCE GID to an address. Returns false for the other family, or link-local. */
 static bool addr_of_gid(const union ibv_gid *gid, int family, struct sockaddr_storage *sa)

@@ -19,6 +19,9 @@ struct rdma_path_spec {
 	uint8_t port, tos, reserved[6];
 };
 
+/* Parses "1.2.3.4:5" or "[::1]:5". Returns 0 or -EINVAL. */
+int rdma_parse_addr(const char *text, struct sockaddr_storage *sa);
+
 /* Returns the requested path as a key. */
 struct rdma_path_spec rdma_path_spec_of(const struct sl_rpc_rdma *rdma);
 /*

@@ -13,7 +13,8 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "rpc/rpc.h"
-#include "rpc/rdma/rc/rc_conn.h"
+#include "rpc/rdma/device.h"
+#include "rpc/rdma/doorbell.h"
 
 enum { LEN = 4096, WAIT_MS = 1000, RECEIVES = 2, WR_ID = 1, IMM_DATA = 0x5a5a };
 

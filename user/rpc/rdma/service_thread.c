@@ -1,279 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Background thread for work that blocks.
- *
- *   closing:  linger    messages posted just before close() get time to be acknowledged
- *             quiesce   queue pair in error: the device releases memory and SRQ slots
- *             free      slots reposted, everything freed
- */
+#include "rpc/rdma/service_thread.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "rpc/rdma/rc/rc_conn.h"
 
-enum {
-	LINGER_MS = 50,
-	QUIESCE_MS = 5,     /* devices without LAST_WQE_REACHED */
-	LAST_WQE_MS = 1000, /* devices with it */
-	FLUSH_MS = 1,
-	FLUSH_POLLS = 100,
-	REFILL_MS = 20,   /* delay after a connection */
-	SRQ_LIMIT_MS = 2, /* an honest peer retries for six times as long */
-	DRAIN = 16,
-};
+enum { EVENTS_MAX = 16 };
 
 static struct {
 	pthread_rwlock_t work; /* read-locked while threads work; taken before `lock` */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
-	int epoll_fd, wake, timer; /* timer: expires at refill_ns */
-	struct sl_list closing;
+	int epoll_fd, timer;
+	uint64_t timer_ns;        /* when `timer` expires; 0: not set */
 	bool running, forks_seen; /* forks_seen: fork handlers are installed */
-	bool refill_due, refilling;
-	uint64_t refill_ns;
-	uint64_t srq_limit_ns; /* 0: not due */
-	uint64_t rebalance_ns; /* 0: not due */
-	unsigned closing_cnt;
+	struct service_task *tasks;
 } service = {
 	.work = PTHREAD_RWLOCK_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.epoll_fd = -1,
-	.wake = -1,
-	.timer = -1,
 	.idle = PTHREAD_COND_INITIALIZER,
-	.closing = {&service.closing, &service.closing},
+	.epoll_fd = -1,
+	.timer = -1,
 };
-
-/* The device must not use the memory any more. */
-static void free_memory(struct rc_conn *conn)
-{
-	if (conn->iface) {
-		struct mr_pool *a = rc_iface_mr_pool(conn->iface);
-
-		if (conn->mem_mr)
-			mr_pool_dereg_shared(a, conn->mem_mr);
-		if (conn->ring_buf)
-			mr_pool_put(a, conn->ring_buf, conn->bulk_len);
-	} else {
-		struct ibv_mr *mine[] = {conn->mem_mr, conn->bulk_mr, conn->ring_mr, conn->keys_mr};
-
-		for (unsigned i = 0; i < SL_ARRAY_LEN(mine); i++) {
-			if (mine[i])
-				ibv_dereg_mr(mine[i]);
-		}
-		if (conn->map)
-			munmap(conn->map, conn->map_len);
-	}
-	free(conn->rx_fifo.comps);
-	free(conn->posted);
-	free(conn->rx_bulk_end);
-	free(conn->rx_slot);
-	free(conn->zcopy_ops);
-}
-
-static int change_state(struct rc_conn *conn, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state};
-
-	return ibv_modify_qp(conn->qp.qp, &attr, IBV_QP_STATE);
-}
-
-static void destroy_qp(struct rc_conn *conn)
-{
-	struct rc_rx_comp a;
-	uint32_t from;
-
-	if (conn->rx_cq)
-		rc_rx_cq_begin_remove(conn->rx_cq, conn);
-	/* A reset queue pair has released memory and slots, too. */
-	if (conn->peer && rc_peer_needs_qp(conn->peer, conn->qp.qp)) {
-		(void)change_state(conn, IBV_QPS_RESET);
-	} else {
-		if (conn->peer && conn->peer->id->qp == conn->qp.qp)
-			conn->peer->id->qp = NULL;
-		if (conn->qp.qp)
-			ibv_destroy_qp(conn->qp.qp);
-		conn->qp.qp = NULL;
-	}
-	if (!conn->rx_cq)
-		return;
-	rc_rx_cq_remove(conn->rx_cq, conn);
-	while (rc_rx_fifo_pop(&conn->rx_fifo, &a))
-		rc_repost_slot(conn, &a);
-	for (from = conn->reposted; conn->rx_slot && from != conn->rx_next; from++)
-		(void)rc_iface_post(conn->iface, &conn->rx_slot[from & conn->slot_mask], 1);
-}
-
-void rc_conn_free(struct rc_conn *conn)
-{
-	rc_conn_events_close(conn);
-	if (conn->qp.mw)
-		ibv_dealloc_mw(conn->qp.mw);
-	conn->qp.mw = NULL;
-	destroy_qp(conn);
-	free_memory(conn);
-	if (conn->peer)
-		rc_peer_park_qp(conn->peer, conn);
-	rc_qp_destroy(&conn->qp);
-	if (conn->iface)
-		rc_iface_leave(conn->iface, conn->window);
-	else if (conn->pd)
-		ibv_dealloc_pd(conn->pd);
-	if (conn->peer)
-		rc_peer_put(conn->peer);
-	if (conn->base.fd >= 0)
-		close(conn->base.fd);
-	free(conn);
-}
-
-/*
- * Waits until the device has flushed all sends: this one completes last. Returns false on a
- * time-out. A thread that was not scheduled meanwhile still polls FLUSH_POLLS times.
- */
-static bool flush_sends(struct rc_conn *conn)
-{
-	struct ibv_send_wr last = {
-		.wr_id = RC_WR_LAST, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
-	uint64_t until_ns = sl_now_ns() + FLUSH_MS * SL_NS_PER_MS;
-	struct ibv_wc wc[DRAIN];
-	unsigned polls = 0;
-	int n;
-
-	if (rdma_post_chain(conn->qp.qp, &last))
-		return false;
-	do {
-		n = ibv_poll_cq(conn->qp.tx_cq, DRAIN, wc);
-		for (int i = 0; i < n; i++) {
-			if (wc[i].wr_id == RC_WR_LAST)
-				return true;
-		}
-	} while (n >= 0 && (++polls < FLUSH_POLLS || sl_now_ns() < until_ns));
-	return false;
-}
-
-/*
- * A reset makes the device release memory before the call returns. Receives about to be reported
- * are lost, with their SRQ slots. If the reset fails, the device is gone.
- */
-void rc_conn_halt(struct sl_transport *t)
-{
-	struct rc_conn *conn = rc_conn_of(t);
-
-	rc_progress(t);
-	/* Slices of a batch are lent before its cookie is. */
-	if (conn->zcopy_upto == conn->reaped)
-		return;
-	conn->gone = conn->broken = true;
-	conn->chain_len = conn->sge_cnt = 0;
-	if (change_state(conn, IBV_QPS_ERR) == 0 && flush_sends(conn))
-		return;
-	if (conn->iface)
-		rc_iface_fail(conn->iface);
-	conn->ready = false;
-	(void)change_state(conn, IBV_QPS_RESET);
-}
-
-/* A device that has not reported the end may still hold a slot. */
-static bool is_quiesced(struct rc_conn *conn, uint64_t now_ns)
-{
-	if (conn->last_receive)
-		return true;
-	if (now_ns < conn->until_ns)
-		return false;
-	if (conn->iface && conn->ready && rc_iface_has_last_wqe_event(conn->iface))
-		rc_iface_fail(conn->iface);
-	return true;
-}
-
-/* Tells the peer by an empty message: the CM reports only the last connection. */
-static void send_bye(struct rc_conn *conn)
-{
-	struct ibv_send_wr bye = {
-		.wr_id = RC_WR_BYE, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
-
-	if (conn->bye || conn->gone || !conn->ready)
-		return;
-	conn->bye = rdma_post_chain(conn->qp.qp, &bye) ? RC_BYE_DONE : RC_BYE_SENT;
-}
-
-static bool close_step(struct rc_conn *conn, uint64_t now_ns)
-{
-	unsigned quiesce_ms = 0;
-
-	if (!conn->quiescing) {
-		send_bye(conn);
-		if (!conn->gone && (conn->signaled || conn->bye == RC_BYE_SENT))
-			rc_progress(&conn->base);
-		if (!conn->gone && (conn->signaled || conn->bye == RC_BYE_SENT) &&
-		    now_ns < conn->until_ns)
-			return false;
-		if (conn->iface && conn->ready)
-			quiesce_ms =
-				rc_iface_has_last_wqe_event(conn->iface) ? LAST_WQE_MS : QUIESCE_MS;
-		rc_peer_disconnect_last(conn->peer);
-		if (conn->qp.qp)
-			(void)change_state(conn, IBV_QPS_ERR);
-		conn->quiescing = true;
-		conn->until_ns = now_ns + quiesce_ms * SL_NS_PER_MS;
-	}
-	(void)rc_check(&conn->base);
-	return is_quiesced(conn, now_ns);
-}
-
-static void close_pending(void)
-{
-	struct sl_list mine, *at, *next;
-	unsigned done = 0;
-
-	pthread_mutex_lock(&service.lock);
-	sl_list_init(&mine);
-	while ((at = sl_list_pop_head(&service.closing)))
-		sl_list_add_tail(&mine, at);
-	pthread_mutex_unlock(&service.lock);
-	sl_list_for_each_safe (at, next, &mine) {
-		struct rc_conn *conn = sl_container_of(at, struct rc_conn, closing);
-
-		if (!close_step(conn, sl_now_ns()))
-			continue;
-		sl_list_del(&conn->closing);
-		rc_conn_free(conn);
-		done++;
-	}
-	pthread_mutex_lock(&service.lock);
-	while ((at = sl_list_pop_head(&mine)))
-		sl_list_add_tail(&service.closing, at);
-	service.closing_cnt -= done;
-	if (!service.closing_cnt)
-		pthread_cond_broadcast(&service.idle);
-	pthread_mutex_unlock(&service.lock);
-}
-
-static void refill_ifaces(void)
-{
-	bool wanted;
-
-	pthread_mutex_lock(&service.lock);
-	wanted = service.refill_due && sl_now_ns() >= service.refill_ns;
-	service.refill_due &= !wanted;
-	service.refilling = wanted;
-	pthread_mutex_unlock(&service.lock);
-	if (!wanted)
-		return;
-	rc_ifaces_refill();
-	pthread_mutex_lock(&service.lock);
-	service.refilling = false;
-	pthread_cond_broadcast(&service.idle);
-	pthread_mutex_unlock(&service.lock);
-}
 
 void service_work_begin(void)
 {
@@ -285,112 +39,127 @@ void service_work_end(void)
 	pthread_rwlock_unlock(&service.work);
 }
 
-static uint64_t earlier_ns(uint64_t next_ns, bool due, uint64_t at_ns)
-{
-	return due && at_ns < next_ns ? at_ns : next_ns;
-}
-
 static int poll_timeout_ms(void)
 {
 	uint64_t now_ns = sl_now_ns(), next_ns = UINT64_MAX;
 
 	pthread_mutex_lock(&service.lock);
-	next_ns = earlier_ns(next_ns, !sl_list_empty(&service.closing), now_ns + 1);
-	next_ns = earlier_ns(next_ns, service.srq_limit_ns != 0, service.srq_limit_ns);
-	next_ns = earlier_ns(next_ns, service.rebalance_ns != 0, service.rebalance_ns);
-	next_ns = earlier_ns(next_ns, service.refill_due, service.refill_ns);
+	for (const struct service_task *task = service.tasks; task; task = task->next) {
+		if (task->due_ns && task->due_ns < next_ns)
+			next_ns = task->due_ns;
+	}
 	pthread_mutex_unlock(&service.lock);
 	if (next_ns == UINT64_MAX)
 		return -1;
 	return next_ns > now_ns ? (int)((next_ns - now_ns) / SL_NS_PER_MS) + 1 : 0;
 }
 
-static void arm_srq_limits(void)
+static void set_due(struct service_task *task, uint64_t at_ns)
 {
-	bool due;
-
-	pthread_mutex_lock(&service.lock);
-	due = service.srq_limit_ns && sl_now_ns() >= service.srq_limit_ns;
-	if (due)
-		service.srq_limit_ns = 0;
-	pthread_mutex_unlock(&service.lock);
-	if (due)
-		rc_ifaces_arm_srq_limit();
+	if (!task->due_ns || at_ns < task->due_ns)
+		task->due_ns = at_ns;
 }
 
-static void rebalance_windows(void)
+static void run_if_due(struct service_task *task)
 {
 	uint64_t now_ns = sl_now_ns(), next_ns;
-	bool due;
 
 	pthread_mutex_lock(&service.lock);
-	due = service.rebalance_ns && now_ns >= service.rebalance_ns;
-	if (due)
-		service.rebalance_ns = 0;
+	task->running = task->due_ns && now_ns >= task->due_ns;
+	if (task->running)
+		task->due_ns = 0;
 	pthread_mutex_unlock(&service.lock);
-	if (!due)
+	if (!task->running)
 		return;
-	next_ns = rc_ifaces_rebalance(now_ns);
+	next_ns = task->run(now_ns);
 	pthread_mutex_lock(&service.lock);
-	if (next_ns != UINT64_MAX && !service.rebalance_ns)
-		service.rebalance_ns = next_ns;
+	task->running = false;
+	if (next_ns != UINT64_MAX)
+		set_due(task, next_ns);
+	if (!task->due_ns)
+		pthread_cond_broadcast(&service.idle);
+	pthread_mutex_unlock(&service.lock);
+}
+
+/* Tasks are added in front, so those behind the first one do not change. */
+static void run_tasks(void)
+{
+	struct service_task *task;
+
+	pthread_mutex_lock(&service.lock);
+	task = service.tasks;
+	pthread_mutex_unlock(&service.lock);
+	for (; task; task = task->next)
+		run_if_due(task);
+}
+
+static void handle_timer(void)
+{
+	uint64_t cnt;
+
+	pthread_mutex_lock(&service.lock);
+	if (read(service.timer, &cnt, sizeof(cnt)) > 0)
+		service.timer_ns = 0;
 	pthread_mutex_unlock(&service.lock);
 }
 
 static void *service_main(void *arg)
 {
-	struct epoll_event ev[DRAIN];
-	uint64_t cnt;
+	struct epoll_event ev[EVENTS_MAX];
 
 	(void)arg;
 	sl_thread_name_set("rdma-service");
 	for (;;) {
-		int n = epoll_wait(service.epoll_fd, ev, DRAIN, poll_timeout_ms());
+		int n = epoll_wait(service.epoll_fd, ev, EVENTS_MAX, poll_timeout_ms());
 
 		service_work_begin();
 		for (int i = 0; i < n; i++) {
-			if (ev[i].data.u64)
-				async_event_handle(ev[i].data.u64);
-			else if (read(service.wake, &cnt, sizeof(cnt)) < 0)
-				(void)!read(service.timer, &cnt, sizeof(cnt));
+			struct service_source *s = ev[i].data.ptr;
+
+			if (s)
+				s->handle(s);
+			else
+				handle_timer();
 		}
-		close_pending();
-		arm_srq_limits();
-		rebalance_windows();
-		refill_ifaces();
+		run_tasks();
 		service_work_end();
 	}
 	return NULL;
 }
 
+static void close_fds(void)
+{
+	if (service.epoll_fd >= 0)
+		close(service.epoll_fd);
+	if (service.timer >= 0)
+		close(service.timer);
+	service.epoll_fd = service.timer = -1;
+	service.timer_ns = 0;
+}
+
 static int start_service_thread(void)
 {
+	struct epoll_event ev = {.events = EPOLLIN};
 	sigset_t all, old;
 	pthread_t thread;
-	struct epoll_event ev = {.events = EPOLLIN};
 	int rc;
 
 	service.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	service.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	service.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (service.epoll_fd < 0 || service.wake < 0 || service.timer < 0 ||
-	    epoll_ctl(service.epoll_fd, EPOLL_CTL_ADD, service.wake, &ev) < 0 ||
-	    epoll_ctl(service.epoll_fd, EPOLL_CTL_ADD, service.timer, &ev) < 0)
+	if (service.epoll_fd < 0 || service.timer < 0 ||
+	    epoll_ctl(service.epoll_fd, EPOLL_CTL_ADD, service.timer, &ev) < 0) {
 		rc = -errno;
-	else
-		rc = async_event_init(service.epoll_fd);
-	if (rc) {
-		close(service.epoll_fd);
-		close(service.wake);
-		close(service.timer);
+		close_fds();
 		return rc;
 	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&thread, NULL, service_main, NULL);
+	rc = -pthread_create(&thread, NULL, service_main, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc)
-		return -rc;
+	if (rc) {
+		close_fds();
+		return rc;
+	}
 	pthread_detach(thread);
 	service.running = true;
 	return 0;
@@ -410,92 +179,112 @@ static void in_parent(void)
 }
 
 /*
- * The child has no such thread, and closes nothing of its parent's. It must not use the condition,
- * which a thread of the parent may wait for, nor the shared descriptors.
+ * The child has no such thread. It must not use the condition, which a thread of the parent may
+ * wait for, nor the shared descriptors.
  */
 static void in_child(void)
 {
 	pthread_rwlock_init(&service.work, NULL);
 	pthread_mutex_init(&service.lock, NULL);
 	pthread_cond_init(&service.idle, NULL);
-	sl_list_init(&service.closing);
-	if (service.running) {
-		close(service.epoll_fd);
-		close(service.wake);
-		close(service.timer);
-	}
+	if (service.running)
+		close_fds();
 	service.running = false;
-	service.closing_cnt = 0;
-	service.refill_due = service.refilling = false;
-	service.srq_limit_ns = service.rebalance_ns = 0;
+	for (struct service_task *task = service.tasks; task; task = task->next) {
+		task->due_ns = 0;
+		task->running = false;
+		if (task->in_child)
+			task->in_child();
+	}
+}
+
+/* Lock held. */
+static int start_locked(void)
+{
+	int rc = service.forks_seen ? 0 : -pthread_atfork(before_fork, in_parent, in_child);
+
+	service.forks_seen = rc == 0;
+	if (!rc && !service.running)
+		rc = start_service_thread();
+	return rc;
 }
 
 int service_thread_start(void)
 {
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_lock(&service.lock);
-	if (!service.forks_seen)
-		rc = -pthread_atfork(before_fork, in_parent, in_child);
-	service.forks_seen = rc == 0;
-	if (!rc && !service.running)
-		rc = start_service_thread();
+	rc = start_locked();
 	pthread_mutex_unlock(&service.lock);
 	return rc;
 }
 
-void rc_conn_close(struct sl_transport *t)
+/* The timer wakes the thread, if that sleeps for longer. Lock held. */
+static void set_timer(uint64_t at_ns)
 {
-	struct rc_conn *conn = rc_conn_of(t);
-
-	if (!conn->gone && conn->ready && conn->base.credits.window)
-		rc_flush(t);
-	rc_detach(conn);
-	conn->until_ns = sl_now_ns() + LINGER_MS * SL_NS_PER_MS;
-	pthread_mutex_lock(&service.lock);
-	sl_list_add_tail(&service.closing, &conn->closing);
-	service.closing_cnt++;
-	pthread_mutex_unlock(&service.lock);
-	(void)eventfd_write(service.wake, 1);
-}
-
-void service_thread_arm_srq_limit(void)
-{
-	pthread_mutex_lock(&service.lock);
-	service.srq_limit_ns = sl_now_ns() + SRQ_LIMIT_MS * SL_NS_PER_MS;
-	pthread_mutex_unlock(&service.lock);
-}
-
-void service_thread_rebalance(void)
-{
-	pthread_mutex_lock(&service.lock);
-	service.rebalance_ns = 1; /* interfaces know when it is due */
-	pthread_mutex_unlock(&service.lock);
-	(void)eventfd_write(service.wake, 1);
-}
-
-/* A wake-up now would compete with the first request. */
-void service_thread_refill(void)
-{
-	uint64_t at_ns = sl_now_ns() + REFILL_MS * SL_NS_PER_MS;
 	const struct itimerspec at = {
 		.it_value = {.tv_sec = (time_t)(at_ns / SL_NS_PER_SEC),
 			     .tv_nsec = (long)(at_ns % SL_NS_PER_SEC)},
 	};
 
+	if (service.timer_ns && service.timer_ns <= at_ns)
+		return;
+	service.timer_ns = at_ns;
+	(void)timerfd_settime(service.timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+int service_task_schedule(struct service_task *task, uint64_t at_ns)
+{
+	int rc;
+
 	pthread_mutex_lock(&service.lock);
-	if (!service.refill_due) {
-		service.refill_ns = at_ns;
-		(void)timerfd_settime(service.timer, TFD_TIMER_ABSTIME, &at, NULL);
+	if (!task->listed) {
+		task->listed = true;
+		task->next = service.tasks;
+		service.tasks = task;
 	}
-	service.refill_due = true;
+	rc = start_locked();
+	if (!rc) {
+		set_due(task, at_ns);
+		set_timer(at_ns);
+	}
 	pthread_mutex_unlock(&service.lock);
+	return rc;
+}
+
+int service_source_add(struct service_source *s, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
+	int flags = fcntl(fd, F_GETFL);
+	int rc = flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+
+	pthread_mutex_lock(&service.lock);
+	if (!rc)
+		rc = start_locked();
+	if (!rc && epoll_ctl(service.epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		rc = -errno;
+	pthread_mutex_unlock(&service.lock);
+	return rc;
+}
+
+void service_source_remove(int fd)
+{
+	(void)epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static bool is_busy(void)
+{
+	bool busy = false;
+
+	for (const struct service_task *task = service.tasks; task; task = task->next)
+		busy |= task->awaited && (task->due_ns || task->running);
+	return busy;
 }
 
 void sl_rdma_wait_closed(void)
 {
 	pthread_mutex_lock(&service.lock);
-	while (service.running && (service.closing_cnt || service.refill_due || service.refilling))
+	while (service.running && is_busy())
 		pthread_cond_wait(&service.idle, &service.lock);
 	pthread_mutex_unlock(&service.lock);
 }

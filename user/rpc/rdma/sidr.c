@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <rdma/rdma_cma.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "rpc/rdma/rc/rc_conn.h"
+#include "rpc/rdma/async_event.h"
+#include "rpc/rdma/path.h"
 
 enum {
 	DEVICES_MAX = 16,

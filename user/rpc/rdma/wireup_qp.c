@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <time.h>
 #include "base/clock.h"
-#include "rpc/rdma/rc/rc_iface.h"
 
 enum {
 	RX_BUFS = 64,

@@ -28,14 +28,6 @@ void rc_peer_drop(struct rc_peer *peer)
 	free(peer);
 }
 
-int rc_peer_watch(struct rc_peer *peer)
-{
-	int rc = async_event_add_peer(peer);
-
-	peer->watched = rc == 0;
-	return rc;
-}
-
 /* Lock held. */
 static void unpublish_locked(struct rc_peer *peer)
 {
@@ -116,8 +108,10 @@ struct rc_peer *rc_peer_find_by_gid(const struct ibv_context *device, uint64_t e
 	return found;
 }
 
-void rc_peer_handle_cm_events(struct rc_peer *peer)
+/* A disconnect makes the peer suspect, other events end its connections. */
+static void handle_cm_events(struct service_source *source)
 {
+	struct rc_peer *peer = sl_container_of(source, struct rc_peer, source);
 	struct rdma_cm_event *ev;
 	bool gone = false, suspect = false;
 
@@ -149,6 +143,16 @@ void rc_peer_handle_cm_events(struct rc_peer *peer)
 	rc_conns_suspect_peer(peer);
 	/* Answers the disconnect, so that a living peer learns of it. */
 	(void)rdma_disconnect(peer->id);
+}
+
+int rc_peer_watch(struct rc_peer *peer)
+{
+	int rc;
+
+	peer->source.handle = handle_cm_events;
+	rc = service_source_add(&peer->source, peer->cm->fd);
+	peer->watched = rc == 0;
+	return rc;
 }
 
 void rc_peer_disconnect_last(struct rc_peer *peer)
@@ -203,7 +207,7 @@ void rc_peer_put(struct rc_peer *peer)
 	if (!last)
 		return;
 	if (peer->watched)
-		async_event_remove_peer(peer);
+		service_source_remove(peer->cm->fd);
 	peer->id->qp = NULL;
 	rc_qp_destroy(&peer->qp);
 	if (peer->iface)

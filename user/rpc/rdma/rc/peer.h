@@ -25,6 +25,8 @@
 #include <sys/types.h>
 #include "base/list.h"
 #include "rpc/rdma/device.h"
+#include "rpc/rdma/info.h"
+#include "rpc/rdma/service_thread.h"
 #include "rpc/rdma/rc/qp_pool.h"
 #include "rpc/rdma/path.h"
 
@@ -43,24 +45,15 @@ struct rc_peer_addr {
 	struct ibv_qp_attr qp_attr; /* address vector, path MTU */
 };
 
-enum { RDMA_PATH_TEXT_LEN = 96 };
-
-/* Facts about the path, from the first connection. */
-struct rdma_path_info {
-	uint64_t rate_bps;
-	uint32_t message_max;
-	uint32_t packet_len; /* path MTU in bytes; 0: unknown */
-	char text[RDMA_PATH_TEXT_LEN];
-};
-
 struct rc_peer {
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;
 	/* no further connections */
 	_Atomic bool gone;
 	struct rc_peer_addr addr;
-	struct rdma_path_info path_info;
+	struct rdma_path_info path_info; /* from the first connection */
 	/* used by peer.c */
+	struct service_source source;
 	struct sl_list node;
 	bool published, watched;
 	unsigned refs;
@@ -92,8 +85,6 @@ struct rc_peer *rc_peer_find_by_gid(const struct ibv_context *device, uint64_t e
 /* Ends that. */
 void rc_peer_unpublish(struct rc_peer *peer);
 
-/* Handles CM events: a disconnect makes the peer suspect, others end its connections. */
-void rc_peer_handle_cm_events(struct rc_peer *peer);
 /* Sends a CM disconnect if the caller holds the last reference. */
 void rc_peer_disconnect_last(struct rc_peer *peer);
 /* Returns true if `qp` is the CM's and other connections need it. */

@@ -18,14 +18,6 @@ struct rc_qp_spare {
 	struct rc_qp qp;
 };
 
-int rdma_comp_vector(const struct ibv_context *device, unsigned group)
-{
-	unsigned number = group >= RDMA_GROUP_BACKEND ? (unsigned)getpid() : group;
-
-	return device->num_comp_vectors > 1 ? (int)(number % (unsigned)device->num_comp_vectors)
-					    : 0;
-}
-
 static int negative_errno(void)
 {
 	return errno > 0 ? -errno : -ENOMEM;

@@ -40,9 +40,6 @@ struct rc_qp_attr {
 	int vector;
 };
 
-/* Returns the group's completion vector: one per worker. */
-int rdma_comp_vector(const struct ibv_context *device, unsigned group);
-
 /* Outside the pool. Returns 0 or -errno. */
 int rc_qp_create(struct rc_qp *e, const struct rc_qp_attr *qp_attr, uint32_t slots);
 void rc_qp_destroy(struct rc_qp *e);

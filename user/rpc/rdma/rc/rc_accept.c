@@ -18,6 +18,7 @@
 #include "base/cpu.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
+#include "rpc/rdma/service_thread.h"
 #include "rpc/rdma/sidr.h"
 #include "rpc/rdma/rc/rc_listener.h"
 
@@ -223,7 +224,7 @@ static int finish_accept(struct rc_listener *l, struct rc_pending *p)
 	auth_sign(&l->psk, &p->transcript, CM_SERVER_KEYS);
 	conn->keys[0] = p->transcript.server;
 	rc = rc_conn_send_keys(conn);
-	service_thread_refill();
+	rc_ifaces_schedule_refill();
 	conn->base.peer_epoch = p->transcript.request.epoch;
 	conn->base.peer_worker = p->transcript.request.worker;
 	conn->base.link = p->transcript.client.link;
@@ -280,7 +281,7 @@ static void *listener_main(void *arg)
 		rc_listener_open_wireup(l, l->id);
 		rc_iface_request(l->id->verbs, l->group, l->max_sizes.slots,
 				 rc_rings_len(&l->max_sizes));
-		service_thread_refill();
+		rc_ifaces_schedule_refill();
 	}
 	while (!l->stop) {
 		uint64_t now_ns = sl_now_ns(), next;

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "rpc/rdma/service_thread.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
@@ -40,7 +41,7 @@ struct rc_conn *rc_conn_new(void)
 	sl_list_init(&conn->closing);
 	sl_list_init(&conn->base.ready_node);
 	conn->base.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (conn->base.fd < 0 || service_thread_start()) {
+	if (conn->base.fd < 0 || rc_wake_open() || service_thread_start()) {
 		if (conn->base.fd >= 0)
 			close(conn->base.fd);
 		free(conn);
@@ -308,6 +309,12 @@ int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 	if (conn->base.bulk_max > path->message_max)
 		conn->base.bulk_max = path->message_max;
 	return conn->iface ? 0 : rc_post_receives(conn, 0, g->slots);
+}
+
+void rc_conn_set_info(struct rc_conn *conn, const char *what)
+{
+	snprintf(conn->base.info, sizeof(conn->base.info), "rdma %s, %u %s slots%s",
+		 conn->peer->path_info.text, conn->mask + 1, conn->iface ? "shared" : "own", what);
 }
 
 void rc_conn_set_zcopy_mem(struct rc_conn *conn, void *mem, size_t len)

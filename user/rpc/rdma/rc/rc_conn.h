@@ -39,6 +39,7 @@
 #include "rpc/rdma/rc/rc_iface.h"
 #include "rpc/rdma/rc/peer.h"
 #include "rpc/rdma/auth.h"
+#include "rpc/rdma/doorbell.h"
 #include "rpc/rdma/path.h"
 
 enum {
@@ -52,12 +53,6 @@ enum {
 	RC_BODY_MAX = SL_RPC_SLOT_SIZE - sizeof(struct sl_rpc_header),
 	RC_BEYOND_WINDOW = 2, /* messages beyond the window: keys and BYE */
 };
-
-/*
- * RNR: if a slot was lost or others take too many, the sender waits 2.56 ms, and gives up after six
- * tries. The CM's default is 655 ms, for ever.
- */
-enum { RC_RNR_TIMER = 16, RC_RNR_RETRIES = 6, RC_RETRIES = 6 /* 7 means infinite to soft-RoCE */ };
 
 /*
  * wr_id of a message's last work request: number of posted messages in bits 0-31, of work requests
@@ -160,7 +155,7 @@ struct rc_conn {
 	struct rc_rx_cq *rx_cq; /* the interface's, while registered there */
 	struct rc_conn *next;
 	uint32_t qpn;
-	bool attached; /* protected by the lock of async_event.c and by poll_lock */
+	bool attached; /* protected by the lock of rc_events.c and by poll_lock */
 	struct ibv_pd *pd;
 	struct mr_buf *ring_buf;
 	struct rc_qp qp;                           /* its memory window covers rx bulk */
@@ -172,7 +167,7 @@ struct rc_conn {
 	uint32_t bulk_len;
 	struct sl_list node;
 	bool listed;
-	/* used by service_thread.c */
+	/* used by rc_close.c */
 	struct sl_list closing;
 	bool quiescing, ready; /* ready: the queue pair can send */
 	bool bound;
@@ -225,28 +220,11 @@ int rc_conn_established(struct rc_conn *conn);
 int rc_conn_send_keys(struct rc_conn *conn);
 /* Returns 1 if the peer's keys have arrived, 0 if not yet, or -errno. */
 int rc_conn_poll_keys(struct rc_conn *conn);
-/* info.c */
-/* Fills in `f`. Returns 0, -EIO, or -EINVAL if the queue pair is not connected. */
-int rdma_path_query(struct rdma_path_info *f, const struct rdma_cm_id *id, struct ibv_qp *qp);
 /* Sets the text for status and logs. */
 void rc_conn_set_info(struct rc_conn *conn, const char *what);
-/* Describe the path to an address; load providers early (rpc/rpc.h). */
-int sl_rdma_route_info(const char *address, const struct sl_rpc_rdma *way, char *text, size_t len);
-void sl_rdma_preload(void);
 
-/* service_thread.c */
-/* Starts the thread. Must be called first in each process. Returns 0 or -errno. */
-int service_thread_start(void);
-/* Delay fork() while a thread of ours works. */
-void service_work_begin(void);
-void service_work_end(void);
+/* rc_close.c */
 void rc_conn_free(struct rc_conn *conn);
-/* Schedules a refill of all pools. */
-void service_thread_refill(void);
-/* Schedules arming of low SRQs' limits. Does not wake the thread. */
-void service_thread_arm_srq_limit(void);
-/* Schedules a rebalance of windows, and wakes the thread. */
-void service_thread_rebalance(void);
 /* Operations of rpc/transport.h. */
 void rc_conn_close(struct sl_transport *t);
 void rc_conn_halt(struct sl_transport *t);
@@ -259,11 +237,10 @@ void rc_flush(struct sl_transport *t);
 uint32_t rc_tx_window(const struct sl_transport *t);
 void rc_progress(struct sl_transport *t);
 unsigned rc_sent(struct sl_transport *t, uint64_t *cookies, unsigned max);
+/* Probes a suspect peer with an empty WRITE, which its device acknowledges without its process. */
+void rc_probe_peer(struct rc_conn *conn);
 /* Marks messages before `upto` as completed. */
 void rc_complete_tx(struct rc_conn *conn, uint32_t upto);
-
-/* doorbell.c: posts a chain. Returns 0 or -errno. */
-int rdma_post_chain(struct ibv_qp *qp, struct ibv_send_wr *first);
 
 /* An empty message is the peer's last one. */
 static inline bool rc_is_bye(const struct rc_rx_comp *a)
@@ -271,16 +248,19 @@ static inline bool rc_is_bye(const struct rc_rx_comp *a)
 	return a->op == RC_RX_SEND && !a->len;
 }
 
-/* rc_rx.c */
+/* rx_slots.c */
 /* Posts receives of an own queue. */
 int rc_post_receives(struct rc_conn *conn, uint32_t from, uint32_t to);
-/* Moves completions to the FIFO. Not needed while attached. */
-void rc_poll_rx(struct rc_conn *conn);
+uint8_t *rc_rx_slot_at(const struct rc_conn *conn, uint32_t seq);
 void rc_repost_slot(struct rc_conn *conn, const struct rc_rx_comp *a);
 /* Counts released messages as consumed. */
 void rc_consume(struct rc_conn *conn);
 /* Reposts slots of released messages. */
 void rc_repost(struct rc_conn *conn);
+
+/* rc_rx.c */
+/* Moves completions to the FIFO. Not needed while attached. */
+void rc_poll_rx(struct rc_conn *conn);
 /* Operations of rpc/transport.h. */
 int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 void rc_release(struct sl_transport *t, const struct sl_message *m);
@@ -288,13 +268,6 @@ void rc_release(struct sl_transport *t, const struct sl_message *m);
 /* rx_window.c */
 /* Sets the smallest window; without an interface, all slots. */
 void rx_window_init(struct rc_conn *conn, uint32_t slots);
-/*
- * Returns the window that a peer needs: doubled if it set SPENT and used half, up to `most`.
- * `came`: messages since the last check.
- */
-uint32_t rx_window_demand(uint32_t window, uint32_t most, uint32_t came, bool spent);
-/* Returns the smallest window that holds `came` messages. */
-uint32_t rx_window_idle_demand(uint32_t window, uint32_t came);
 void rx_window_spent(struct rc_conn *conn);
 /* Returns true if the peer has long not confirmed a smaller window. */
 bool rx_window_overdue(const struct rc_conn *conn);
@@ -303,47 +276,38 @@ int rx_window_handle_credit(struct rc_conn *conn, const struct sl_rpc_header *cr
 /* Returns how many messages of this kind may be posted. */
 uint32_t rx_window_room(const struct rc_conn *conn, enum sl_credit_kind kind);
 bool rx_window_credit_due(struct rc_conn *conn);
-void rx_window_advertise(struct rc_conn *conn);
+/* Returns the CREDIT that advertises target_window. */
+struct sl_rpc_header rx_window_credit(const struct rc_conn *conn);
+/* Called when it was posted, with its window. */
+void rx_window_advertised(struct rc_conn *conn, uint32_t window);
 
-/* async_event.c */
-/* Adds device descriptors to the epoll set. Returns 0 or -errno. */
-int async_event_init(int epoll_fd);
-int async_event_add_peer(struct rc_peer *l);
-void async_event_remove_peer(const struct rc_peer *l);
-/* Handles events of that device. Returns 0 or -errno. */
-int async_event_add_device(struct ibv_context *device);
-/* Lets the service thread grow UD queue pairs. Returns 0 or -errno. */
-int async_event_request_growth(void);
-/* Handles an event, given its epoll data. */
-void async_event_handle(uint64_t what);
+/* rc_events.c */
 /* Adds the connection to its epoll set and to the list for device events. */
 int rc_conn_events_open(struct rc_conn *conn);
 void rc_conn_events_close(struct rc_conn *conn);
-/* Members of rdma_device_ibv (device.h). */
-struct rdma_port *rdma_port_watch(const struct rdma_local *l, int *rc);
-void rdma_port_unwatch(struct rdma_port *p);
 void rc_conns_fail_of_peer(const struct rc_peer *l);
 /* Ends the CM's connection, and makes the others suspect. */
 void rc_conns_suspect_peer(const struct rc_peer *l);
-/* Probes a suspect peer with an empty WRITE, which its device acknowledges without its process. */
-void rc_probe_peer(struct rc_conn *conn);
 /* Operations of rpc/transport.h. */
 bool rc_arm(struct sl_transport *t, bool want_room);
 void rc_disarm(struct sl_transport *t);
 int rc_check(struct sl_transport *t);
 int rc_attach(struct sl_transport *t, const void *owner);
 void rc_detach(struct rc_conn *conn);
+
+/* rc_wake.c: wakes connections that are not attached, by a descriptor in their epoll sets. */
+/* Must be called first. Returns 0 or -errno. */
+int rc_wake_open(void);
 /* Wakes the sleeper on the connection's fd. */
 void rc_wake_fd(const struct rc_conn *conn);
+/* Ends the wake-up if `fd` is that descriptor; returns false for others. */
+bool rc_wake_ack(const struct rc_conn *conn, int fd);
 
 extern const struct sl_transport_ops rc_transport_ops;
 
 /* rc_accept.c, rc_connect.c */
-/* Parses "1.2.3.4:5" or "[::1]:5". Returns 0 or -EINVAL. */
-int rdma_parse_addr(const char *text, struct sockaddr_storage *sa);
 /* Members of sl_rc_scheme (rpc/transport.h). */
 struct sl_rpc_listener *sl_rc_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err);
-void sl_rdma_wait_closed(void);
 struct sl_transport *sl_rc_dial(const struct sl_rpc_dial_options *opt, const char *address,
 				struct sl_err *err);
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "base/clock.h"
-#include "base/num.h"
 #include "base/rand.h"
 #include "rpc/rpc.h"
-#include "rpc/rdma/wireup.h"
+#include "rpc/rdma/rc/wireup.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
 struct rc_connect_call {
@@ -25,41 +22,6 @@ struct rc_connect_call {
 	uint64_t deadline_ns;
 	const char *why; /* more specific than the errno */
 };
-
-int rdma_parse_addr(const char *text, struct sockaddr_storage *sa)
-{
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-				 .ai_socktype = SOCK_STREAM};
-	struct sockaddr_in in = {.sin_family = AF_INET};
-	struct addrinfo *found;
-	const char *colon = strrchr(text, ':');
-	uint64_t port;
-	char host[64];
-	size_t len;
-
-	if (!colon || colon == text || (size_t)(colon - text) >= sizeof(host) ||
-	    sl_parse_u64_max(sl_span_cstr(colon + 1), UINT16_MAX, &port))
-		return -EINVAL;
-	len = (size_t)(colon - text);
-	if (text[0] == '[' && text[len - 1] == ']') {
-		text++;
-		len -= 2;
-	}
-	memcpy(host, text, len);
-	host[len] = '\0';
-	memset(sa, 0, sizeof(*sa));
-	/* The usual case; getaddrinfo() is slow. */
-	if (inet_pton(AF_INET, host, &in.sin_addr) == 1) {
-		in.sin_port = htons((uint16_t)port);
-		memcpy(sa, &in, sizeof(in));
-		return 0;
-	}
-	if (getaddrinfo(host, colon + 1, &hints, &found))
-		return -EINVAL;
-	memcpy(sa, found->ai_addr, found->ai_addrlen);
-	freeaddrinfo(found);
-	return 0;
-}
 
 static int remaining_ms(const struct rc_connect_call *d)
 {
@@ -370,18 +332,7 @@ struct sl_transport *sl_rc_dial(const struct sl_rpc_dial_options *opt, const cha
 		abort_connect(&d);
 		return NULL;
 	}
-	service_thread_refill();
+	rc_ifaces_schedule_refill();
 	rc_conn_set_info(d.conn, opt->mem && !d.conn->mem ? " copies" : "");
 	return &d.conn->base;
 }
-
-const struct sl_transport_scheme sl_rc_scheme = {
-	.scheme = "rdma",
-	/* Clearing and registering it dominates set-up time; 100 Gbit/s fill it in 80 us. */
-	.bulk_ring_len = 1 << 20,
-	.wait_closed = sl_rdma_wait_closed,
-	.route_info = sl_rdma_route_info,
-	.preload = sl_rdma_preload,
-	.dial = sl_rc_dial,
-	.listen = sl_rc_listen,
-};

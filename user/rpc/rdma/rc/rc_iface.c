@@ -10,28 +10,25 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "rpc/rdma/service_thread.h"
 #include "rpc/rdma/rc/srq_credits.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
 	RXE_VENDOR = 0xffffff, /* soft-RoCE */
-	CHUNK = 512,           /* slots; fills a huge page */
-	CHUNKS_MAX = RC_IFACE_SLOTS / CHUNK,
-	POST = 16,
-	SRQ_LOW = 16,      /* slots: fewer are left only if a peer exceeds its window */
-	PAUSE_MIN_MS = 4,  /* interval of rebalances */
-	PAUSE_MAX_MS = 64, /* the same, while they change nothing */
-	IDLE_MS = 100,     /* to find too large windows */
+	PAUSE_MIN_MS = 4,      /* interval of rebalances */
+	PAUSE_MAX_MS = 64,     /* the same, while they change nothing */
+	IDLE_MS = 100,         /* to find too large windows */
+	REFILL_MS = 20,        /* delay after a connection */
+	SRQ_LIMIT_MS = 2,      /* an honest peer retries for six times as long */
 };
-#define CHUNK_LEN ((size_t)CHUNK * SL_RPC_SLOT_SIZE)
 
 struct rc_iface {
 	struct sl_list node;
 	struct ibv_context *device;
 	struct ibv_context **device_list; /* keeps the device open, also after its removal */
 	unsigned group;
-	pid_t pid;           /* a forked child does not use it */
-	_Atomic bool failed; /* set without the lock */
+	pid_t pid; /* a forked child does not use it */
 	_Atomic bool srq_low;
 	bool last_wqe_event, refilling; /* refilling: must not be freed */
 	struct srq_credits credits;
@@ -39,13 +36,10 @@ struct rc_iface {
 	unsigned pause_ms;
 	uint64_t rebalance_ns, idle_ns;
 	struct ibv_pd *pd;
-	struct ibv_srq *srq;
+	struct rc_srq srq; /* `failed` is set without the lock */
 	struct rc_rx_cq rx_cq;
 	struct mr_pool mr_pool;
 	struct rc_qp_pool qp_pool;
-	uint32_t chunk_cnt;
-	struct ibv_mr *mrs[CHUNKS_MAX];
-	uint8_t *chunks[CHUNKS_MAX]; /* an entry is constant once its slots are posted */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -58,7 +52,7 @@ struct ibv_pd *rc_iface_pd(const struct rc_iface *iface)
 
 struct ibv_srq *rc_iface_srq(const struct rc_iface *iface)
 {
-	return iface->srq;
+	return iface->srq.srq;
 }
 
 struct rc_rx_cq *rc_iface_rx_cq(struct rc_iface *iface)
@@ -83,61 +77,12 @@ bool rc_iface_has_last_wqe_event(const struct rc_iface *iface)
 
 uint8_t *rc_iface_slot(const struct rc_iface *iface, uint32_t slot)
 {
-	return iface->chunks[slot / CHUNK] + (size_t)(slot % CHUNK) * SL_RPC_SLOT_SIZE;
+	return rc_srq_slot(&iface->srq, slot);
 }
 
 int rc_iface_post(struct rc_iface *iface, const uint32_t *slots, unsigned cnt)
 {
-	while (cnt) {
-		SL_UNINIT struct ibv_recv_wr wr[POST];
-		SL_UNINIT struct ibv_sge sge[POST];
-		struct ibv_recv_wr *bad;
-		unsigned n = cnt < POST ? cnt : POST;
-
-		for (unsigned i = 0; i < n; i++) {
-			sge[i] = (struct ibv_sge){.addr = (uintptr_t)rc_iface_slot(iface, slots[i]),
-						  .length = SL_RPC_SLOT_SIZE,
-						  .lkey = iface->mrs[slots[i] / CHUNK]->lkey};
-			wr[i] = (struct ibv_recv_wr){.wr_id = slots[i],
-						     .next = i + 1 < n ? &wr[i + 1] : NULL,
-						     .sg_list = &sge[i],
-						     .num_sge = 1};
-		}
-		if (ibv_post_srq_recv(iface->srq, wr, &bad))
-			return -EIO;
-		slots += n;
-		cnt -= n;
-	}
-	return 0;
-}
-
-static int add_chunk(struct rc_iface *iface)
-{
-	uint32_t slots[CHUNK];
-	size_t map_len;
-	uint8_t *mem = mr_map(CHUNK_LEN, iface->mr_pool.numa_node, &map_len);
-	struct ibv_mr *mr;
-
-	if (!mem)
-		return -ENOMEM;
-	mr = ibv_reg_mr(iface->pd, mem, CHUNK_LEN, IBV_ACCESS_LOCAL_WRITE);
-	if (!mr) {
-		munmap(mem, CHUNK_LEN);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < CHUNK; i++)
-		slots[i] = iface->chunk_cnt * CHUNK + i;
-	iface->chunks[iface->chunk_cnt] = mem;
-	iface->mrs[iface->chunk_cnt++] = mr;
-	return rc_iface_post(iface, slots, CHUNK);
-}
-
-/* Requests one event when few slots are left. Devices without the feature send none. */
-static void arm_srq_limit(struct rc_iface *iface)
-{
-	struct ibv_srq_attr attr = {.srq_limit = SRQ_LOW};
-
-	(void)ibv_modify_srq(iface->srq, &attr, IBV_SRQ_LIMIT);
+	return rc_srq_post(&iface->srq, slots, cnt);
 }
 
 void rc_iface_srq_low(struct rc_iface *iface)
@@ -156,43 +101,40 @@ void rc_ifaces_arm_srq_limit(void)
 
 		if (iface->pid != getpid() || !atomic_exchange(&iface->srq_low, false))
 			continue;
-		arm_srq_limit(iface);
+		rc_srq_arm_limit(&iface->srq);
 		rc_rx_cq_poll_for(&iface->rx_cq, NULL); /* no event is sent for an empty SRQ */
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+static uint64_t srq_limit_due(uint64_t now_ns)
+{
+	(void)now_ns;
+	rc_ifaces_arm_srq_limit();
+	return UINT64_MAX;
+}
+
+void rc_ifaces_schedule_srq_limit(void)
+{
+	static struct service_task task = {.run = srq_limit_due};
+
+	(void)service_task_schedule(&task, sl_now_ns() + SRQ_LIMIT_MS * SL_NS_PER_MS);
 }
 
 /* Unlisted and without connections. */
 static void iface_free(struct rc_iface *iface)
 {
 	rc_qp_pool_fini(&iface->qp_pool);
-	if (iface->srq)
-		ibv_destroy_srq(iface->srq); /* waits for its events, which use rx_cq */
+	if (iface->srq.srq)
+		ibv_destroy_srq(iface->srq.srq); /* waits for its events, which use rx_cq */
 	rc_rx_cq_fini(&iface->rx_cq);
-	for (uint32_t i = 0; i < iface->chunk_cnt; i++) {
-		ibv_dereg_mr(iface->mrs[i]);
-		munmap(iface->chunks[i], CHUNK_LEN);
-	}
+	rc_srq_free_slots(&iface->srq);
 	mr_pool_fini(&iface->mr_pool);
 	if (iface->pd)
 		ibv_dealloc_pd(iface->pd);
 	if (iface->device_list)
 		rdma_free_devices(iface->device_list);
 	free(iface);
-}
-
-static uint32_t srq_size(const struct ibv_device_attr *a)
-{
-	static const unsigned windows =
-		IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
-	uint32_t most = a->max_srq_wr > 0 ? (uint32_t)a->max_srq_wr : 0;
-
-	if (!(a->device_cap_flags & windows) || a->max_srq < 1)
-		return 0;
-	if (most > (a->max_cqe > 0 ? (uint32_t)a->max_cqe : 0))
-		most = (uint32_t)a->max_cqe;
-	most = most < RC_IFACE_SLOTS ? most : RC_IFACE_SLOTS;
-	return most / CHUNK * CHUNK;
 }
 
 /* Returns NULL and errno; errno 0: the device cannot share. */
@@ -204,9 +146,9 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	int error;
 
 	errno = 0;
-	if (ibv_query_device(device, &caps) || !srq_size(&caps))
+	if (ibv_query_device(device, &caps) || !rc_srq_size(&caps))
 		return NULL;
-	attr.attr.max_wr = srq_size(&caps);
+	attr.attr.max_wr = rc_srq_size(&caps);
 	iface = calloc(1, sizeof(*iface));
 	if (!iface)
 		return NULL;
@@ -222,16 +164,18 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	srq_credits_init(&iface->credits, attr.attr.max_wr, RC_IFACE_CONNS);
 	iface->pd = ibv_alloc_pd(device);
 	mr_pool_init(&iface->mr_pool, iface->pd, rdma_numa_node(device));
+	iface->srq.pd = iface->pd;
+	iface->srq.numa_node = iface->mr_pool.numa_node;
 	if (iface->pd)
-		iface->srq = ibv_create_srq(iface->pd, &attr);
-	error = iface->srq ? 0 : errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
-	if (iface->srq)
-		error = -rc_rx_cq_init(&iface->rx_cq, iface, device,
+		iface->srq.srq = ibv_create_srq(iface->pd, &attr);
+	error = iface->srq.srq ? 0 : errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
+	if (iface->srq.srq)
+		error = -rc_rx_cq_init(&iface->rx_cq, &iface->srq, device,
 				       rdma_comp_vector(device, group), iface->credits.total);
 	rc_qp_pool_init(&iface->qp_pool,
 			&(struct rc_qp_attr){.device = device,
 					     .pd = iface->pd,
-					     .srq = iface->srq,
+					     .srq = iface->srq.srq,
 					     .comp_channel = iface->rx_cq.comp_channel,
 					     .cq = iface->rx_cq.cq,
 					     .vector = rdma_comp_vector(device, group)});
@@ -245,7 +189,7 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 /* An empty interface is kept: making one takes longer than connecting. */
 static void free_if_unused(struct rc_iface *iface)
 {
-	if (iface->credits.members || !iface->failed || iface->refilling)
+	if (iface->credits.members || !iface->srq.failed || iface->refilling)
 		return;
 	sl_list_del(&iface->node);
 	iface_free(iface);
@@ -257,23 +201,11 @@ static void leave_locked(struct rc_iface *iface, uint32_t window)
 	free_if_unused(iface);
 }
 
-static int add_slots(struct rc_iface *iface, uint32_t cnt)
-{
-	int rc = 0;
-
-	while (!rc && iface->chunk_cnt * CHUNK < cnt) {
-		rc = add_chunk(iface);
-		if (!rc && iface->chunk_cnt == 1)
-			arm_srq_limit(iface);
-	}
-	return rc;
-}
-
 static int join_locked(struct rc_iface *iface)
 {
 	if (!srq_credits_join(&iface->credits))
 		return -EUSERS;
-	if (add_slots(iface, iface->credits.granted) == 0)
+	if (rc_srq_grow(&iface->srq, iface->credits.granted) == 0)
 		return 0;
 	leave_locked(iface, SL_RPC_MIN_SLOTS);
 	return -ENOMEM;
@@ -287,7 +219,7 @@ static struct rc_iface *find_or_make(struct ibv_context *device, unsigned group)
 
 	sl_list_for_each (at, &all) {
 		iface = sl_container_of(at, struct rc_iface, node);
-		if (iface->device == device && iface->group == group && !iface->failed &&
+		if (iface->device == device && iface->group == group && !iface->srq.failed &&
 		    iface->pid == getpid())
 			return iface;
 	}
@@ -337,13 +269,6 @@ void rc_iface_leave(struct rc_iface *iface, uint32_t window)
 	pthread_mutex_unlock(&lock);
 }
 
-void rc_iface_request_rebalance(struct rc_iface *iface)
-{
-	if (!atomic_load_explicit(&iface->rebalance_requested, memory_order_relaxed) &&
-	    !atomic_exchange(&iface->rebalance_requested, true))
-		service_thread_rebalance();
-}
-
 /* Measures demand and sets windows. Lock held throughout, so that no connection joins or leaves. */
 static void rebalance_iface(struct rc_iface *iface, uint64_t now_ns)
 {
@@ -357,8 +282,8 @@ static void rebalance_iface(struct rc_iface *iface, uint64_t now_ns)
 		iface->idle_ns = now_ns;
 	rc_rx_cq_measure_demand(&iface->rx_cq, &iface->credits, idle, &wants);
 	level = srq_credits_level(&iface->credits, &wants);
-	(void)add_slots(iface, srq_credits_need(&iface->credits, &wants, level));
-	moved = rc_rx_cq_set_windows(&iface->rx_cq, &iface->credits, iface->chunk_cnt * CHUNK,
+	(void)rc_srq_grow(&iface->srq, srq_credits_need(&iface->credits, &wants, level));
+	moved = rc_rx_cq_set_windows(&iface->rx_cq, &iface->credits, rc_srq_slot_cnt(&iface->srq),
 				     level);
 	iface->pause_ms = moved ? PAUSE_MIN_MS : 2 * iface->pause_ms;
 	if (iface->pause_ms > PAUSE_MAX_MS)
@@ -371,7 +296,7 @@ static bool has_large_windows(const struct rc_iface *iface)
 	return iface->credits.granted > iface->credits.members * SRQ_CREDITS_MIN;
 }
 
-uint64_t rc_ifaces_rebalance(uint64_t now_ns)
+static uint64_t rebalance_ifaces(uint64_t now_ns)
 {
 	uint64_t next_ns = UINT64_MAX;
 	struct sl_list *at;
@@ -381,7 +306,7 @@ uint64_t rc_ifaces_rebalance(uint64_t now_ns)
 		struct rc_iface *iface = sl_container_of(at, struct rc_iface, node);
 		uint64_t idle_ns = iface->idle_ns + IDLE_MS * SL_NS_PER_MS;
 
-		if (iface->pid != getpid() || iface->failed)
+		if (iface->pid != getpid() || iface->srq.failed)
 			continue;
 		if ((iface->rebalance_requested && now_ns >= iface->rebalance_ns) ||
 		    (has_large_windows(iface) && now_ns >= idle_ns))
@@ -396,9 +321,18 @@ uint64_t rc_ifaces_rebalance(uint64_t now_ns)
 	return next_ns;
 }
 
+void rc_iface_request_rebalance(struct rc_iface *iface)
+{
+	static struct service_task task = {.run = rebalance_ifaces};
+
+	if (!atomic_load_explicit(&iface->rebalance_requested, memory_order_relaxed) &&
+	    !atomic_exchange(&iface->rebalance_requested, true))
+		(void)service_task_schedule(&task, SERVICE_NOW);
+}
+
 void rc_iface_fail(struct rc_iface *iface)
 {
-	iface->failed = true;
+	iface->srq.failed = true;
 }
 
 bool rc_ifaces_host_blocked(unsigned group, const uint8_t host[16])
@@ -427,7 +361,7 @@ void rc_ifaces_retire(unsigned group)
 
 		if (iface->group != group || iface->pid != getpid())
 			continue;
-		iface->failed = true;
+		iface->srq.failed = true;
 		free_if_unused(iface);
 	}
 	pthread_mutex_unlock(&lock);
@@ -444,22 +378,23 @@ void rc_ifaces_sweep(const struct ibv_context *device)
 		if (iface->pid != getpid())
 			continue;
 		if (iface->device == device)
-			iface->failed = true;
+			iface->srq.failed = true;
 		free_if_unused(iface);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-void rc_ifaces_refill(void)
+static uint64_t refill_ifaces(uint64_t now_ns)
 {
 	struct sl_list *at, *next;
 
+	(void)now_ns;
 	pthread_mutex_lock(&lock);
 	/* An interface that is refilled is not freed or moved in the list. */
 	for (at = all.next; at != &all; at = next) {
 		struct rc_iface *iface = sl_container_of(at, struct rc_iface, node);
 
-		if (iface->pid == getpid() && !iface->failed) {
+		if (iface->pid == getpid() && !iface->srq.failed) {
 			iface->refilling = true;
 			pthread_mutex_unlock(&lock);
 			mr_pool_refill(&iface->mr_pool);
@@ -471,4 +406,13 @@ void rc_ifaces_refill(void)
 		free_if_unused(iface);
 	}
 	pthread_mutex_unlock(&lock);
+	return UINT64_MAX;
+}
+
+/* A wake-up now would compete with the first request. */
+void rc_ifaces_schedule_refill(void)
+{
+	static struct service_task task = {.run = refill_ifaces, .awaited = true};
+
+	(void)service_task_schedule(&task, sl_now_ns() + REFILL_MS * SL_NS_PER_MS);
 }

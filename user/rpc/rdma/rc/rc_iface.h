@@ -5,8 +5,7 @@
  * (mr_pool.h) and queue pairs (qp_pool.h). Memory for small messages grows with the granted windows
  * (srq_credits.h).
  *
- *   slots     registered in chunks, as the windows need them; wr_id is the slot's index. A slot is
- *             in the SRQ, or belongs to the connection that received it, until reposted
+ *   slots     registered as the windows need them (rc_srq.h)
  *   windows   a connection begins with the smallest. The service thread counts what each has
  *             received and rebalances: after SPENT, and from time to time
  *
@@ -22,16 +21,13 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include "rpc/rdma/mr_pool.h"
+#include "rpc/rdma/rc/rc_srq.h"
 #include "rpc/rdma/rc/rx_cq.h"
 #include "rpc/rdma/rc/qp_pool.h"
 
 struct rc_iface;
 
-/* `group`: of a gateway the worker's number; of a listener this plus the listener's number. */
-enum { RDMA_GROUP_BACKEND = 1 << 16 };
-
 enum {
-	RC_IFACE_SLOTS = 32768, /* 128 MiB */
 	/* Channels of a listener; pending and parked connections (peer.h). */
 	RC_IFACE_CONNS = 1024 + 64,
 };
@@ -43,8 +39,6 @@ enum {
 int rc_iface_join(struct ibv_context *device, unsigned group, struct rc_iface **joined);
 /* Requests a rebalance because a window is used up. Makes at most one system call per rebalance. */
 void rc_iface_request_rebalance(struct rc_iface *iface);
-/* Rebalances windows where due. Returns when the next is due, or UINT64_MAX. Service thread. */
-uint64_t rc_ifaces_rebalance(uint64_t now_ns);
 /* Frees slots when the peer has confirmed. */
 void rc_iface_lower_window(struct rc_iface *iface, uint32_t from, uint32_t to);
 /* Removes a connection. A failed interface is freed with its last one. */
@@ -65,13 +59,16 @@ struct mr_pool *rc_iface_mr_pool(struct rc_iface *iface);
 struct rc_qp_pool *rc_iface_qp_pool(struct rc_iface *iface);
 /* Requests memory and queue pairs of that size for the next refill. */
 void rc_iface_request(struct ibv_context *device, unsigned group, uint32_t slots, size_t rings_len);
-/* Refills the pools of all interfaces. Blocks; service thread. */
-void rc_ifaces_refill(void);
+/* Lets the service thread refill the pools of all interfaces soon. */
+void rc_ifaces_schedule_refill(void);
 /* Returns true if the device reports LAST_WQE_REACHED. */
 bool rc_iface_has_last_wqe_event(const struct rc_iface *iface);
 uint8_t *rc_iface_slot(const struct rc_iface *iface, uint32_t slot);
 /* Handles SRQ_LIMIT_REACHED: polls to find the peer that exceeds its window. Service thread. */
 void rc_iface_srq_low(struct rc_iface *iface);
+/* Lets the service thread call the next function soon. */
+void rc_ifaces_schedule_srq_limit(void);
+/* Requests the event again where it has come. */
 void rc_ifaces_arm_srq_limit(void);
 /* Returns 0 or -EIO. */
 int rc_iface_post(struct rc_iface *iface, const uint32_t *slots, unsigned cnt);

@@ -8,7 +8,7 @@
 #define SL_RPC_RDMA_RC_LISTENER_H
 
 #include <pthread.h>
-#include "rpc/rdma/wireup.h"
+#include "rpc/rdma/rc/wireup.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {

@@ -294,6 +294,15 @@ int rc_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 	return 0;
 }
 
+/* The peer gets it with the next doorbell. */
+static void post_credit(struct rc_conn *conn)
+{
+	struct sl_rpc_header credit = rx_window_credit(conn);
+
+	if (rc_post(&conn->base, &credit, NULL, 0, 0) == 0)
+		rx_window_advertised(conn, credit.total_or_offset);
+}
+
 void rc_flush(struct sl_transport *t)
 {
 	struct rc_conn *conn = rc_conn_of(t);
@@ -301,7 +310,7 @@ void rc_flush(struct sl_transport *t)
 	rc_consume(conn);
 	/* Stays due without room; the peer's own CREDIT makes room. */
 	if (rx_window_credit_due(conn))
-		rx_window_advertise(conn);
+		post_credit(conn);
 	ring_doorbell(conn);
 	rc_repost(conn);
 }
@@ -352,20 +361,3 @@ uint32_t rc_tx_window(const struct sl_transport *t)
 
 	return with_header ? with_header - (uint32_t)sizeof(struct sl_rpc_header) : 0;
 }
-
-const struct sl_transport_ops rc_transport_ops = {
-	.name = "verbs",
-	.post = rc_post,
-	.flush = rc_flush,
-	.poll = rc_poll,
-	.release = rc_release,
-	.sent = rc_sent,
-	.window = rc_tx_window,
-	.progress = rc_progress,
-	.arm = rc_arm,
-	.disarm = rc_disarm,
-	.check = rc_check,
-	.halt = rc_conn_halt,
-	.close = rc_conn_close,
-	.attach = rc_attach,
-};

@@ -16,7 +16,7 @@
 
 enum {
 	POLL = 16,
-	POLL_ROUNDS = RC_IFACE_SLOTS / POLL, /* one call can see all slots */
+	POLL_ROUNDS = RC_SRQ_SLOTS / POLL, /* one call can see all slots */
 	EVENTS_MAX = 16,
 	TRIES = 1000, /* before a sched_yield() */
 	BLOCK_MS = 1000,
@@ -148,14 +148,14 @@ static void dispatch_wc(struct rc_rx_cq *rx, const struct ibv_wc *wc,
 		notify_conn(rx, conn, poller);
 		return;
 	}
-	(void)rc_iface_post(rx->iface, &slot, 1);
+	(void)rc_srq_post(rx->srq, &slot, 1);
 	if (conn)
 		block_host(rx, conn, poller);
 }
 
 static void fail_all_conns(struct rc_rx_cq *rx, const struct rc_poller *poller)
 {
-	rc_iface_fail(rx->iface);
+	rx->srq->failed = true;
 	for (unsigned i = 0; i < RC_RX_CQ_BUCKETS; i++) {
 		for (struct rc_conn *conn = rx->buckets[i]; conn; conn = conn->next) {
 			if (!conn->gone)
@@ -319,10 +319,9 @@ static void measure_conn(struct rc_conn *conn, struct srq_credits *b, bool idle,
 		srq_credits_lower(b, conn->window, enforced);
 		conn->window = enforced;
 	}
-	conn->demand =
-		rx_window_demand(conn->window, conn->mask + 1, in - conn->measured_in, spent);
+	conn->demand = srq_demand_of(conn->window, conn->mask + 1, in - conn->measured_in, spent);
 	if (idle && !spent)
-		conn->demand = rx_window_idle_demand(conn->demand, in - conn->measured_in_idle);
+		conn->demand = srq_demand_idle(conn->demand, in - conn->measured_in_idle);
 	conn->measured_in = in;
 	if (idle)
 		conn->measured_in_idle = in;
@@ -453,13 +452,13 @@ static int open_events(struct rc_rx_cq *rx)
 	return 0;
 }
 
-int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_iface *iface, struct ibv_context *device,
-		  int vector, uint32_t slots)
+int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_srq *srq, struct ibv_context *device, int vector,
+		  uint32_t slots)
 {
 	int rc;
 
 	*rx = (struct rc_rx_cq){.group = {.ops = &rx_cq_ops, .fd = -1},
-				.iface = iface,
+				.srq = srq,
 				.wake = -1,
 				.poll_lock = ATOMIC_FLAG_INIT};
 	sl_list_init(&rx->group.ready);

@@ -26,7 +26,7 @@
 
 struct rc_conn;
 struct srq_credits;
-struct rc_iface;
+struct rc_srq;
 struct srq_demand;
 
 enum { RC_RX_CQ_BUCKETS = 1024 };
@@ -77,7 +77,7 @@ static inline bool rc_rx_fifo_pop(struct rc_rx_fifo *b, struct rc_rx_comp *a)
 
 struct rc_rx_cq {
 	struct sl_poll_group group; /* fd: epoll over comp_channel and `wake` */
-	struct rc_iface *iface;
+	struct rc_srq *srq;
 	struct ibv_comp_channel *comp_channel;
 	struct ibv_cq *cq;
 	int wake; /* eventfd: a connection's `notified` is set */
@@ -93,8 +93,8 @@ struct rc_rx_cq {
 };
 
 /* Creates the CQ. Returns 0, or -errno and leaves nothing behind. */
-int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_iface *iface, struct ibv_context *device,
-		  int vector, uint32_t slots);
+int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_srq *srq, struct ibv_context *device, int vector,
+		  uint32_t slots);
 /* Must have no connections. */
 void rc_rx_cq_fini(struct rc_rx_cq *rx);
 
@@ -105,7 +105,7 @@ void rc_rx_cq_begin_remove(struct rc_rx_cq *rx, struct rc_conn *conn);
 /* Unregisters the connection, and drops what arrived meanwhile. */
 void rc_rx_cq_remove(struct rc_rx_cq *rx, struct rc_conn *conn);
 
-/* Returns false if the CQ has another owner. Lock of async_event.c held. */
+/* Returns false if the CQ has another owner. Lock of rc_events.c held. */
 bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owned_by);
 void rc_rx_cq_detach(struct rc_rx_cq *rx, struct rc_conn *conn);
 

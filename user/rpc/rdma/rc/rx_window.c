@@ -36,18 +36,6 @@ void rx_window_init(struct rc_conn *conn, uint32_t slots)
 	set_enforced(conn, conn->target_window);
 }
 
-uint32_t rx_window_demand(uint32_t window, uint32_t most, uint32_t came, bool spent)
-{
-	return spent && came >= window / 2 && 2 * window <= most ? 2 * window : window;
-}
-
-uint32_t rx_window_idle_demand(uint32_t window, uint32_t came)
-{
-	while (window > SL_RPC_MIN_SLOTS && window / 2 >= came)
-		window /= 2;
-	return window;
-}
-
 void rx_window_spent(struct rc_conn *conn)
 {
 	struct sl_credits now = {
@@ -120,28 +108,28 @@ bool rx_window_credit_due(struct rc_conn *conn)
 	       sl_credits_due_of(c, conn->advertised);
 }
 
-void rx_window_advertise(struct rc_conn *conn)
+struct sl_rpc_header rx_window_credit(const struct rc_conn *conn)
 {
-	struct sl_credits *c = &conn->base.credits;
-	uint32_t target_window = conn->target_window;
-	const struct sl_rpc_header credit = {
+	return (struct sl_rpc_header){
 		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
 		.flags = SL_RPC_FIRST | SL_RPC_LAST,
 		.priority = SL_CLASS_CONTROL,
-		.total_or_offset = target_window,
-		.time_us = c->window + conn->tx_over,
+		.total_or_offset = conn->target_window,
+		.time_us = conn->base.credits.window + conn->tx_over,
 	};
+}
 
-	if (rc_post(&conn->base, &credit, NULL, 0, 0))
-		return;
-	/* The peer gets it with the next doorbell. */
-	if (target_window < conn->advertised) {
+void rx_window_advertised(struct rc_conn *conn, uint32_t window)
+{
+	const struct sl_credits *c = &conn->base.credits;
+
+	if (window < conn->advertised) {
 		conn->shrinking = true;
 		conn->shrink_rx = conn->rx_next;
 		conn->shrink_tx = c->sent;
 	} else if (!conn->shrinking) {
-		set_enforced(conn, target_window);
+		set_enforced(conn, window);
 	}
-	conn->advertised = target_window;
+	conn->advertised = window;
 	conn->credit_due &= conn->tx_over || (int32_t)(c->advertised - conn->credit_due_at) < 0;
 }

@@ -30,6 +30,18 @@ static uint32_t usable_slots(const struct srq_credits *b)
 	return b->total - (b->members_max - b->members) * SRQ_CREDITS_MIN;
 }
 
+uint32_t srq_demand_of(uint32_t window, uint32_t most, uint32_t came, bool spent)
+{
+	return spent && came >= window / 2 && 2 * window <= most ? 2 * window : window;
+}
+
+uint32_t srq_demand_idle(uint32_t window, uint32_t came)
+{
+	while (window > SL_RPC_MIN_SLOTS && window / 2 >= came)
+		window /= 2;
+	return window;
+}
+
 void srq_demand_add(struct srq_demand *w, uint32_t window)
 {
 	unsigned level = 0;

@@ -42,6 +42,13 @@ bool srq_credits_join(struct srq_credits *b);
 /* Removes a connection. */
 void srq_credits_leave(struct srq_credits *b, uint32_t window);
 
+/*
+ * Returns the window that a peer needs: doubled if it set SPENT and used half, up to `most`.
+ * `came`: messages since the last check.
+ */
+uint32_t srq_demand_of(uint32_t window, uint32_t most, uint32_t came, bool spent);
+/* Returns the smallest window that holds `came` messages. */
+uint32_t srq_demand_idle(uint32_t window, uint32_t came);
 /* Counts a connection that needs `window` slots. */
 void srq_demand_add(struct srq_demand *w, uint32_t window);
 /* Returns the highest level that fits if no window exceeds it. */

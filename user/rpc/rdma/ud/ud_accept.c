@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "rpc/rdma/ud/ud_iface.h"
-#include "rpc/rdma/rc/rc_conn.h"
+#include "rpc/rdma/auth.h"
+#include "rpc/rdma/path.h"
 
 enum {
 	BATCH_MAX = 16,

@@ -13,7 +13,9 @@
 #include "rpc/rdma/wireup_qp.h"
 #include "rpc/rdma/ud/ud_iface.h"
 #include "rpc/rdma/ud/ud_accept.h"
-#include "rpc/rdma/rc/rc_conn.h"
+#include "rpc/rdma/auth.h"
+#include "rpc/rdma/path.h"
+#include "rpc/rdma/info.h"
 
 enum {
 	HOSTS_MAX = 1024, /* cached hosts, per path */

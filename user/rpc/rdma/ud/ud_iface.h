@@ -82,7 +82,7 @@ struct ud_conn {
 _Static_assert(sizeof(struct ud_conn) <= 1504, "README.md says what an idle one costs");
 
 /*
- * Creates an interface; `group` selects the completion vector (rdma/rc/qp_pool.h). Returns NULL and
+ * Creates an interface; `group` selects the completion vector (rpc/rdma/device.h). Returns NULL and
  * -errno.
  */
 struct ud_iface *ud_iface_new(const struct rdma_local *l, unsigned group, int *rc);

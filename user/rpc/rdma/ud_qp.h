@@ -24,10 +24,4 @@ int ud_qp_repost(struct ud_qp *base, const struct ud_packet *packets, unsigned c
 bool ud_qp_arm(struct ud_qp *base);
 void ud_qp_ack_event(struct ud_qp *base);
 
-/*
- * Allocates the remaining buffers where requested. Blocks; closing such a queue pair waits for it.
- * Service thread only.
- */
-void ud_qps_grow(void);
-
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/rdma/wireup.h"
+#include "rpc/rdma/rc/wireup.h"
 
 #include <openssl/crypto.h>
 #include <string.h>
 #include "rpc/rdma/ah_cache.h"
 #include "rpc/rdma/sidr.h"
-#include "rpc/rdma/rc/rc_iface.h"
 
 enum {
 	LABEL_LEN = 32,

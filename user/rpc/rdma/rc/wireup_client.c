@@ -7,7 +7,7 @@
 #include "rpc/rpc.h"
 #include "rpc/rdma/wireup_qp.h"
 #include "rpc/rdma/ah_cache.h"
-#include "rpc/rdma/wireup.h"
+#include "rpc/rdma/rc/wireup.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum { TRIES = 3 };

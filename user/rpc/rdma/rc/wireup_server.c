@@ -180,7 +180,7 @@ int wireup_handle_ack(struct rc_listener *l, struct rc_pending *p)
 	/* These values are proven by the request, not by the keys message. */
 	conn->peer_bulk = h->bulk;
 	conn->peer_rkey = h->rkey;
-	service_thread_refill();
+	rc_ifaces_schedule_refill();
 	conn->base.peer_epoch = h->epoch;
 	conn->base.peer_worker = h->worker;
 	conn->base.link = h->link;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/rdma/ud/ud_qp.h"
+#include "rpc/rdma/ud_qp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "rpc/rdma/rc/rc_conn.h"
+#include "base/cpu.h"
+#include "base/bytes.h"
+#include "base/list.h"
+#include "rpc/rdma/doorbell.h"
+#include "rpc/rdma/mr_pool.h"
+#include "rpc/rdma/service_thread.h"
+#include "wire/rpc_wire.h"
 
 enum {
 	GRH = 40, /* precedes each received datagram */
@@ -162,15 +168,6 @@ static void free_bufs(struct ud_qp_bufs *bufs)
 	*bufs = (struct ud_qp_bufs){.mem = NULL};
 }
 
-static void request_growth(struct ud_qp_impl *p)
-{
-	if (p->growth != GROWTH_NONE || (p->retry_ns && sl_now_ns() < p->retry_ns))
-		return;
-	p->growth = GROWTH_WANTED;
-	if (async_event_request_growth())
-		p->growth = GROWTH_COMPLETE;
-}
-
 static void grow_qp(struct ud_qp_impl *p)
 {
 	struct ud_qp_bufs rest = p->rest;
@@ -199,11 +196,13 @@ static struct ud_qp_impl *find_wanting(pid_t pid)
 	return NULL;
 }
 
-void ud_qps_grow(void)
+/* Allocates the remaining buffers where requested. Closing such a queue pair waits for it. */
+static uint64_t grow_qps(uint64_t now_ns)
 {
 	pid_t pid = getpid();
 	struct ud_qp_impl *p;
 
+	(void)now_ns;
 	pthread_mutex_lock(&lock);
 	while ((p = find_wanting(pid))) {
 		growing_qp = p;
@@ -214,6 +213,18 @@ void ud_qps_grow(void)
 		pthread_cond_broadcast(&grown);
 	}
 	pthread_mutex_unlock(&lock);
+	return UINT64_MAX;
+}
+
+static void request_growth(struct ud_qp_impl *p)
+{
+	static struct service_task task = {.run = grow_qps};
+
+	if (p->growth != GROWTH_NONE || (p->retry_ns && sl_now_ns() < p->retry_ns))
+		return;
+	p->growth = GROWTH_WANTED;
+	if (service_task_schedule(&task, SERVICE_NOW))
+		p->growth = GROWTH_COMPLETE;
 }
 
 static int post_more(struct ud_qp_impl *p)
