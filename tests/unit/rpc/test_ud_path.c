@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include "rpc/rdma/async_event.h"
 
 static struct ud_conn *conn_of(struct sl_transport *t)
 {
@@ -192,6 +193,51 @@ TEST(a_known_host_is_resolved_again_only_on_another_path)
 	rdma_device = before;
 }
 
+static void change_gids(void)
+{
+	async_event_dispatch(NULL, &(struct ibv_async_event){.element = {.port_num = 1},
+							     .event_type = IBV_EVENT_GID_CHANGE});
+}
+
+static int ask_while_gids_change(const struct sidr_query *q, struct sidr_result *h,
+				 const char **why)
+{
+	int rc = full_ask(q, h, why);
+
+	change_gids();
+	return rc;
+}
+
+TEST(a_known_host_is_resolved_again_after_a_gid_change)
+{
+	const struct rdma_device_ops *before = rdma_device;
+
+	meet_full_ones();
+	dial_full();
+	dial_full();
+	ck_assert_uint_eq(asked, 1);
+	change_gids();
+	dial_full();
+	ck_assert_uint_eq(asked, 2);
+	dial_full();
+	ck_assert_uint_eq(asked, 2);
+	rdma_device = before;
+}
+
+TEST(a_host_resolved_during_a_gid_change_is_not_stored)
+{
+	const struct rdma_device_ops *before = rdma_device;
+
+	meet_full_ones();
+	full.sidr_resolve = ask_while_gids_change;
+	dial_full();
+	ck_assert_uint_eq(asked, 1);
+	full.sidr_resolve = full_ask;
+	dial_full();
+	ck_assert_uint_eq(asked, 2);
+	rdma_device = before;
+}
+
 static void dial_host(unsigned number)
 {
 	snprintf(endpoint, sizeof(endpoint), "rdma+ud://198.51.%u.%u:7471", number / 256,
@@ -270,6 +316,40 @@ TEST(ways_are_kept_while_there_is_room)
 	ck_assert_ptr_null(node_of(9));
 	for (unsigned i = 0; i < AH_CACHE_MAX; i++)
 		ah_cache_put(nodes[i]);
+}
+
+/* An entry in use is freed with its last reference, and found by nothing. */
+TEST(a_gid_change_drops_address_handles)
+{
+	struct ah_entry *idle, *in_use, *again;
+
+	counting = *rdma_device;
+	counting.ah_create = count_way;
+	counting.ah_destroy = count_freed;
+	rdma_device = &counting;
+	idle = node_of(1);
+	in_use = node_of(2);
+	ah_cache_put(idle);
+	change_gids();
+	ck_assert_uint_eq(ways_freed, 1);
+	again = node_of(2);
+	ck_assert_ptr_ne(again, in_use);
+	ck_assert_uint_eq(ways_made, 3);
+	ah_cache_put(in_use);
+	ck_assert_uint_eq(ways_freed, 2);
+	ah_cache_put(again);
+	ck_assert_ptr_eq(node_of(2), again);
+	ah_cache_put(again);
+	ck_assert_uint_eq(ways_freed, 2);
+}
+
+TEST(an_address_handle_belongs_to_its_gid_not_only_to_the_index)
+{
+	struct rdma_local a = {.device = &counting, .port = 1, .gid_index = 3, .gid = {1}}, b = a;
+
+	b.gid[0] = 2;
+	ck_assert(rdma_local_same(&a, &a));
+	ck_assert(!rdma_local_same(&a, &b));
 }
 
 /* --- how many --- */

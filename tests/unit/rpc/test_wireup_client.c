@@ -3,6 +3,7 @@
 #include "rc_bed.h"
 #include <poll.h>
 #include "base/clock.h"
+#include "rpc/rdma/async_event.h"
 #include "rpc/rdma/rc/wireup.h"
 #include "suite.h"
 
@@ -84,6 +85,11 @@ static struct ibv_ah *door_way(const struct rdma_local *l, const uint8_t gid[16]
 	return l->device;
 }
 
+static void door_way_gone(struct ibv_ah *ah)
+{
+	(void)ah;
+}
+
 static const struct rdma_device_ops device = {
 	.open = door_open,
 	.tx_buf = door_slot,
@@ -92,6 +98,7 @@ static const struct rdma_device_ops device = {
 	.poll = door_poll,
 	.repost = door_put_back,
 	.ah_create = door_way,
+	.ah_destroy = door_way_gone,
 };
 
 /* --- known peers --- */
@@ -131,6 +138,13 @@ static struct rc_conn *dial(const struct sl_rpc_rdma *by)
 
 	secret = sl_psk_of("of the tests", 12);
 	return wireup_connect(&opt, &peer, &secret, UINT64_MAX / 4);
+}
+
+static void change_gids(uint8_t port)
+{
+	async_event_dispatch(v->device,
+			     &(struct ibv_async_event){.element = {.port_num = port},
+						       .event_type = IBV_EVENT_GID_CHANGE});
 }
 
 static const struct sl_rpc_rdma ways[] = {
@@ -184,6 +198,22 @@ TEST(the_path_to_a_known_peer_is_queried_once)
 	ck_assert_ptr_nonnull(strstr(second->base.info, " mtu 1024 RC"));
 	ck_assert_uint_eq(second->packet_len, 1024);
 	ck_assert_uint_eq(second->base.rate_bps, v->base.rate_bps);
+	second->base.ops->close(&second->base);
+	tear_down();
+}
+
+/* A change of the port's GID table: a known peer's address vector may be wrong, so the CM asks again. */
+TEST(a_peer_is_dialled_by_the_cm_after_a_gid_change_of_its_port)
+{
+	struct rc_conn *second;
+
+	meet(&ways[0]);
+	change_gids(1);
+	second = dial(&ways[0]);
+	ck_assert_ptr_nonnull(second);
+	change_gids(2);
+	ck_assert(!v->peer->published);
+	ck_assert_ptr_null(dial(&ways[0]));
 	second->base.ops->close(&second->base);
 	tear_down();
 }

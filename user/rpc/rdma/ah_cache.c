@@ -9,11 +9,13 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/fnv.h"
+#include "rpc/rdma/async_event.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ah_entry *entries[AH_CACHE_MAX];
 static struct sl_list idle = {&idle, &idle};
 static unsigned cnt;
+static unsigned changes; /* of GID tables */
 
 static struct ah_entry **bucket_of(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
@@ -33,6 +35,13 @@ static struct ah_entry *find_entry(struct ah_entry *first, const struct rdma_loc
 	return n;
 }
 
+static void free_entry(struct ah_entry *n)
+{
+	rdma_device->ah_destroy(n->ah);
+	free(n);
+	cnt--;
+}
+
 /* Frees the entry that has been unused for longest. Returns false if all are in use. */
 static bool evict_one(void)
 {
@@ -45,10 +54,26 @@ static bool evict_one(void)
 		at = &(*at)->next;
 	*at = n->next;
 	sl_list_del(&n->idle);
-	rdma_device->ah_destroy(n->ah);
-	free(n);
-	cnt--;
+	free_entry(n);
 	return true;
+}
+
+/* A handle that is being created for the old table is not added. */
+static void drop_all(struct ibv_context *device, const struct ibv_async_event *ev)
+{
+	(void)device;
+	if (ev->event_type != IBV_EVENT_GID_CHANGE)
+		return;
+	pthread_mutex_lock(&lock);
+	changes++;
+	while (evict_one()) {
+	}
+	for (unsigned i = 0; i < AH_CACHE_MAX; i++) {
+		for (struct ah_entry *n = entries[i]; n; n = n->next)
+			n->dropped = true;
+		entries[i] = NULL;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* Adds an entry, which owns `ah`. Returns NULL if there is no room. */
@@ -84,11 +109,15 @@ static struct ah_entry *hold_entry(const struct rdma_local *l, const uint8_t gid
 
 struct ah_entry *ah_cache_get(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
+	static struct async_event_handler handler = {.event = drop_all};
 	struct ah_entry *n;
 	bool may_create;
+	unsigned before;
 	struct ibv_ah *ah;
 
+	async_event_subscribe(&handler);
 	pthread_mutex_lock(&lock);
+	before = changes;
 	n = hold_entry(l, gid, tos);
 	may_create = !n && (cnt < AH_CACHE_MAX || !sl_list_empty(&idle));
 	pthread_mutex_unlock(&lock);
@@ -98,7 +127,7 @@ struct ah_entry *ah_cache_get(const struct rdma_local *l, const uint8_t gid[16],
 		return n;
 	pthread_mutex_lock(&lock);
 	n = hold_entry(l, gid, tos);
-	if (!n && add_entry(l, gid, tos, ah)) {
+	if (!n && changes == before && add_entry(l, gid, tos, ah)) {
 		n = hold_entry(l, gid, tos);
 		ah = NULL;
 	}
@@ -209,7 +238,10 @@ struct ah_entry *ah_cache_get_nowait(const struct rdma_local *l, const uint8_t g
 void ah_cache_put(struct ah_entry *n)
 {
 	pthread_mutex_lock(&lock);
-	if (!--n->refs)
+	n->refs--;
+	if (!n->refs && n->dropped)
+		free_entry(n);
+	else if (!n->refs)
 		sl_list_add_tail(&idle, &n->idle);
 	pthread_mutex_unlock(&lock);
 }

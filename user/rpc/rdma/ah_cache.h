@@ -7,6 +7,9 @@
  * must not wait for a host that a peer has named. So it creates the handle itself only if the
  * neighbour is resolved (neigh.h).
  *
+ * A change of any GID table drops all entries (IBV_EVENT_GID_CHANGE): a handle refers to a place in
+ * that table. Entries in use are freed with their last reference.
+ *
  * Any thread; not on the data path.
  */
 #ifndef SL_RPC_RDMA_AH_CACHE_H
@@ -22,6 +25,7 @@ struct ah_entry {
 	uint8_t gid[16], tos;
 	struct ibv_ah *ah;
 	uint32_t refs;
+	bool dropped;          /* not in a bucket */
 	struct sl_list idle;   /* oldest first */
 	struct ah_entry *next; /* in the same bucket */
 };

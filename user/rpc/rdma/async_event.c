@@ -129,7 +129,7 @@ static void remove_device(struct device_source *s)
 	pthread_mutex_unlock(&lock);
 }
 
-static void call_handlers(struct ibv_context *device, const struct ibv_async_event *ev)
+void async_event_dispatch(struct ibv_context *device, const struct ibv_async_event *ev)
 {
 	if (ev->event_type == IBV_EVENT_PORT_ERR || ev->event_type == IBV_EVENT_PORT_ACTIVE)
 		set_port_down(device, ev->element.port_num, ev->event_type == IBV_EVENT_PORT_ERR);
@@ -154,7 +154,7 @@ static void handle_device(struct service_source *base)
 	for (int i = 0; i < DRAIN_MAX && ibv_get_async_event(device, &ev) == 0; i++) {
 		bool fatal = ev.event_type == IBV_EVENT_DEVICE_FATAL;
 
-		call_handlers(device, &ev);
+		async_event_dispatch(device, &ev);
 		ibv_ack_async_event(&ev);
 		if (fatal)
 			remove_device(s);

@@ -27,6 +27,8 @@ struct async_event_handler {
 
 /* Adds a static handler; does nothing if it is there. */
 void async_event_subscribe(struct async_event_handler *h);
+/* Calls the handlers, and marks watched ports. */
+void async_event_dispatch(struct ibv_context *device, const struct ibv_async_event *ev);
 /* Reads events of that device from now on. Returns 0 or -errno. */
 int async_event_add_device(struct ibv_context *device);
 

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 struct ibv_ah;
@@ -41,7 +42,8 @@ struct rdma_local {
 
 static inline bool rdma_local_same(const struct rdma_local *a, const struct rdma_local *b)
 {
-	return a->device == b->device && a->port == b->port && a->gid_index == b->gid_index;
+	return a->device == b->device && a->port == b->port && a->gid_index == b->gid_index &&
+	       memcmp(a->gid, b->gid, sizeof(a->gid)) == 0;
 }
 
 /* Where a host takes wireup requests, and the local end. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "rpc/rdma/async_event.h"
 #include "rpc/rdma/sidr.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
@@ -36,10 +37,30 @@ static void unpublish_locked(struct rc_peer *peer)
 	peer->published = false;
 }
 
+/* Further connections then begin with the CM, which resolves the path again. */
+static void handle_device_event(struct ibv_context *device, const struct ibv_async_event *ev)
+{
+	struct sl_list *at, *next;
+
+	if (ev->event_type != IBV_EVENT_GID_CHANGE)
+		return;
+	pthread_mutex_lock(&lock);
+	sl_list_for_each_safe (at, next, &all) {
+		struct rc_peer *peer = sl_container_of(at, struct rc_peer, node);
+
+		if (peer->id->verbs->device == device->device &&
+		    peer->id->port_num == ev->element.port_num)
+			unpublish_locked(peer);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 void rc_peer_publish(struct rc_peer *peer, struct ibv_qp *qp, const struct rc_peer_addr *k)
 {
+	static struct async_event_handler handler = {.event = handle_device_event};
 	struct ibv_qp_init_attr init;
 
+	async_event_subscribe(&handler);
 	peer->addr = *k;
 	if (!k->wireup_qpn ||
 	    ibv_query_qp(qp, &peer->addr.qp_attr, IBV_QP_AV | IBV_QP_PATH_MTU, &init) ||

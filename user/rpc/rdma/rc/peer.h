@@ -9,6 +9,8 @@
  *
  *   new --watch--> service thread handles CM events --publish--> found by others --> unpublished
  *
+ * A change of the port's GID table unpublishes the peer: its address vector names a place there.
+ *
  * The peer is freed with its last reference. The queue pair of the first connection must live as
  * long, because the CM identifies connections by its number. It is reset and parked here.
  *

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects virtual connections. A host's wireup QP is asked for once by SIDR and cached. */
+/*
+ * Connects virtual connections. A host's wireup QP is asked for once by SIDR and cached. A change of
+ * a GID table drops the cache, because an entry names a place in that table.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -15,6 +18,7 @@
 #include "rpc/rdma/ud/ud_accept.h"
 #include "rpc/rdma/auth.h"
 #include "rpc/rdma/path.h"
+#include "rpc/rdma/async_event.h"
 #include "rpc/rdma/info.h"
 
 enum {
@@ -54,6 +58,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ud_host_entry *hosts[HOSTS_MAX];
 static struct sl_list used = {&used, &used};
 static unsigned host_cnt;
+static unsigned gid_changes;
 
 /* Hashes the address only, which is faster; hosts have few paths. */
 static struct ud_host_entry **bucket_of(const struct ud_dest *w)
@@ -104,15 +109,44 @@ static struct ud_host_entry *alloc_host_entry(void)
 	return k;
 }
 
-static void store_host(const struct ud_connect_call *d)
+static void drop_hosts(struct ibv_context *device, const struct ibv_async_event *ev)
+{
+	struct sl_list *at;
+
+	(void)device;
+	if (ev->event_type != IBV_EVENT_GID_CHANGE)
+		return;
+	pthread_mutex_lock(&lock);
+	gid_changes++;
+	memset(hosts, 0, sizeof(hosts));
+	while ((at = sl_list_pop_head(&used)))
+		free(sl_container_of(at, struct ud_host_entry, used));
+	host_cnt = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+static unsigned watch_gids(void)
+{
+	static struct async_event_handler handler = {.event = drop_hosts};
+	unsigned changes;
+
+	async_event_subscribe(&handler);
+	pthread_mutex_lock(&lock);
+	changes = gid_changes;
+	pthread_mutex_unlock(&lock);
+	return changes;
+}
+
+/* Stores nothing if the result may be of an earlier table. */
+static void store_host(const struct ud_connect_call *d, unsigned changes)
 {
 	struct ud_host_entry *k;
 
 	pthread_mutex_lock(&lock);
 	k = find_host(&d->dest);
-	if (k) {
+	if (k && gid_changes == changes) {
 		k->host = d->host;
-	} else if ((k = alloc_host_entry())) {
+	} else if (gid_changes == changes && (k = alloc_host_entry())) {
 		struct ud_host_entry **bucket = bucket_of(&d->dest);
 
 		*k = (struct ud_host_entry){.dest = d->dest, .host = d->host, .next = *bucket};
@@ -126,12 +160,13 @@ static int query_sidr(struct ud_connect_call *d)
 {
 	const struct sidr_query q = {
 		.sa = &d->dest.sa, .rdma = &d->opt->rdma, .deadline_ns = d->deadline_ns};
+	unsigned changes = watch_gids();
 	int rc;
 
 	d->host = (struct sidr_result){.qpn = 0};
 	rc = rdma_device->sidr_resolve(&q, &d->host, &d->why);
 	if (!rc)
-		store_host(d);
+		store_host(d, changes);
 	return rc;
 }
 
