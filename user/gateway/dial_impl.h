@@ -3,9 +3,11 @@
  * Internals of the connection manager:
  *
  *   dial.c             threads; connects links that are down
+ *   dial_link.c        what all use: connects, probes, sends to the worker
  *   dial_timer.c       heap of dialers by due time
  *   hash_ring.c        which workers a backend is dialled for
  *   endpoint_switch.c  moves links between endpoints
+ *   promotion_round.c  selects those links
  *   liveness.c         probes silent peers
  *
  * A busy dialer belongs to the thread that runs it. Fields marked "locked" are written under the
@@ -115,7 +117,8 @@ struct sl_conn_mgr {
 	struct sl_prng prng;
 };
 
-/* dial.c */
+/* dial_link.c */
+const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep);
 /* Connects to endpoint. goes_on: as a new transport of the existing link. NULL: err. */
 struct sl_transport *sl_dial(struct sl_dialer *d, const struct sl_worker *w, const char *endpoint,
 			     bool goes_on, struct sl_err *err);
@@ -152,7 +155,6 @@ void sl_hash_rings_switch(struct sl_conn_mgr *cm, uint32_t generation);
 void sl_hash_rings_update(struct sl_conn_mgr *cm, uint64_t now_ns);
 
 /* endpoint_switch.c */
-const char *sl_dialer_endpoint(const struct sl_dialer *d, enum ep_kind ep);
 /*
  * Called when a link begins, by endpoint ep. broke: the former link broke on the primary endpoint,
  * which is tried again only after a delay. Under the lock.
@@ -164,6 +166,8 @@ void sl_ep_switch_try(struct sl_dialer *d, struct sl_worker *w);
 uint64_t sl_ep_switch_due_ns(const struct sl_dialer *d, unsigned worker);
 /* Reads results of offered switches. Under the lock; d must not be busy. */
 void sl_ep_switch_note(struct sl_dialer *d, uint64_t now_ns);
+
+/* promotion_round.c */
 /* Selects links to promote and demote (promotion.h). Under the lock. */
 void sl_promotion_update(struct sl_conn_mgr *cm, uint64_t now_ns);
 

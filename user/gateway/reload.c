@@ -24,15 +24,6 @@ void sl_cfg_gen_open(struct sl_gateway *g)
 		g->first.slots[p] = p;
 }
 
-uint32_t sl_cfg_gen_backends(const struct sl_config *cfg)
-{
-	uint32_t n = 0;
-
-	for (uint32_t p = 0; p < cfg->pool_cnt; p++)
-		n += cfg->pools[p].backend_cnt;
-	return n;
-}
-
 /* NULL: errno. */
 static struct sl_dialer *dial_backend(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p,
 				      uint32_t b)

@@ -15,6 +15,15 @@
 #include "core/pool.h"
 #include "xio/xsk_port.h"
 
+uint32_t sl_cfg_gen_backends(const struct sl_config *cfg)
+{
+	uint32_t n = 0;
+
+	for (uint32_t p = 0; p < cfg->pool_cnt; p++)
+		n += cfg->pools[p].backend_cnt;
+	return n;
+}
+
 int sl_snapshot_init(struct sl_gateway *g)
 {
 	struct sl_gateway_info *in = &g->info;
