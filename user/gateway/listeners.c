@@ -260,25 +260,40 @@ void sl_listeners_trim(struct sl_gateway *g)
 		sl_log_err("cannot remove listeners: %s", strerror(-rc));
 }
 
-static void follow_mtu(struct sl_gateway *g, struct sl_xdp *x, uint32_t mtu)
+static void log_mtu(const struct sl_xdp *x, uint32_t mtu, uint32_t most)
 {
-	const uint32_t most = g->frame_size - sl_xsk_frame_need(0);
-	struct sl_worker_msg msg = {.verb = SL_WORKER_MTU, .ifindex = x->ifindex};
-
-	if (!mtu || mtu == x->mtu)
-		return;
-	msg.number = mtu < most ? mtu : most;
-	for (unsigned w = 0; w < g->worker_cnt; w++) {
-		if (sl_worker_tell(&g->workers[w], &msg))
-			return;
-	}
 	if (mtu > most)
 		sl_log_warn("interface %s: the MTU changed from %u to %u; frames hold %u, and "
 			    "longer packets are dropped until a restart",
 			    x->ifname, x->mtu, mtu, most);
-	else
+	else if (mtu != x->mtu)
 		sl_log_info("interface %s: the MTU changed from %u to %u", x->ifname, x->mtu, mtu);
+}
+
+static int follow_link(struct sl_gateway *g, struct sl_xdp *x, const struct sl_host_link *link)
+{
+	const uint32_t most = g->frame_size - sl_xsk_frame_need(0);
+	const uint32_t mtu = link->mtu ? link->mtu : x->mtu;
+	struct sl_worker_msg msg = {
+		.verb = SL_WORKER_LINK,
+		.ifindex = x->ifindex,
+		.number = mtu < most ? mtu : most,
+	};
+	int rc = 0;
+
+	if (mtu == x->mtu && memcmp(link->mac, x->mac, sizeof(x->mac)) == 0)
+		return 0;
+	memcpy(msg.mac, link->mac, sizeof(msg.mac));
+	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
+		rc = sl_worker_tell(&g->workers[w], &msg);
+	if (!rc)
+		rc = sl_xdp_edge_mac(x, link->mac);
+	if (rc)
+		return rc;
+	log_mtu(x, mtu, most);
 	x->mtu = mtu;
+	memcpy(x->mac, link->mac, sizeof(x->mac));
+	return 0;
 }
 
 void sl_listeners_exclude_links(struct sl_gateway *g)
@@ -300,10 +315,8 @@ void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
 	for (uint32_t i = 0; i < g->xdp_cnt && !rc; i++) {
 		const struct sl_host_link *link = sl_host_addrs_link(&g->host, g->xdp[i].ifname);
 
-		if (!link)
-			continue;
-		rc = sl_xdp_edge_mac(&g->xdp[i], link->mac);
-		follow_mtu(g, &g->xdp[i], link->mtu);
+		if (link)
+			rc = follow_link(g, &g->xdp[i], link);
 	}
 	if (!rc)
 		rc = write_entries(g);

@@ -404,6 +404,7 @@ static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *
 	f->l3_off = s->l3_off;
 	f->family = s->family;
 	f->port = port_of_slot(n, s, &unknown);
+	sl_net_set_sender(n, f);
 	f->rx_ns = s->rx_ns;
 	f->take_ns = n->now_ns;
 	f->flags = (uint8_t)(SL_NET_HANDED_OVER | (unknown ? SL_NET_PORT_UNKNOWN : 0));

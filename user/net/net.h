@@ -72,9 +72,9 @@ enum sl_net_flags {
  */
 struct sl_net_path {
 	uint8_t local[16], remote[16]; /* IPv4: first four bytes, the rest zero */
-	uint8_t local_mac[6];
-	uint8_t mac[6];   /* next hop */
-	uint16_t vlan[2]; /* TCI in host order, outer first */
+	uint32_t sender;               /* sl_net_sender() of the peer's frames */
+	uint8_t mac[6];                /* next hop */
+	uint16_t vlan[2];              /* TCI in host order, outer first */
 	uint8_t vlan_cnt;
 	bool vlan_ad : 1; /* outer tag is 802.1ad */
 	bool routed : 1;
@@ -196,32 +196,26 @@ void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
 bool sl_net_path_by_route(const struct sl_net *n, const struct sl_addr *local,
 			  const struct sl_addr *remote, struct sl_net_path *path);
 
-/* Returns true if the frame has the VLAN numbers of `path`, and as many tags. */
-bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path);
+/*
+ * Returns a number for the sender of a frame on its link: port, MAC address, VLANs. Different
+ * senders can have the same, with a probability of 2^-32.
+ */
+static inline uint32_t sl_net_sender(const uint8_t mac[6], uint8_t port)
+{
+	uint32_t high, low;
+
+	memcpy(&high, mac, sizeof(high));
+	memcpy(&low, mac + 2, sizeof(low));
+	return ((high + port) * UINT32_C(0x9e3779b1)) ^ low;
+}
 
 /*
- * Returns true if a received frame came from the next hop of `path`: port, MAC addresses and VLANs.
+ * Returns true if a received frame came from the next hop of `path`: port, MAC address and VLANs.
  * SL_NET_PORT_UNKNOWN and a routed path count as from there.
  */
-static inline bool sl_net_from_next_hop(const struct sl_net *n, const struct sl_frame *f,
-					const struct sl_net_path *path)
+static inline bool sl_net_from_next_hop(const struct sl_frame *f, const struct sl_net_path *path)
 {
-	const uint8_t *l2 = sl_frame_base(n->umem, f) + f->l2_off;
-	const uint8_t *known = (const uint8_t *)path + offsetof(struct sl_net_path, local_mac);
-	uint64_t mac, known_mac;
-	uint32_t mac_end, known_end;
-
-	_Static_assert(offsetof(struct sl_net_path, mac) ==
-			       offsetof(struct sl_net_path, local_mac) + sizeof(path->local_mac),
-		       "both MACs lie as in an Ethernet header");
-	memcpy(&mac, l2, sizeof(mac));
-	memcpy(&mac_end, l2 + sizeof(mac), sizeof(mac_end));
-	memcpy(&known_mac, known, sizeof(known_mac));
-	memcpy(&known_end, known + sizeof(known_mac), sizeof(known_end));
-	if (sl_likely(!((mac ^ known_mac) | (mac_end ^ known_end) | (f->port ^ path->port) |
-			(unsigned)(f->l3_off - f->l2_off - 14 - 4 * path->vlan_cnt))))
-		return !path->vlan_cnt || sl_net_same_tags(l2, path);
-	return (f->flags & SL_NET_PORT_UNKNOWN) | path->routed;
+	return f->sender == path->sender || f->flags & SL_NET_PORT_UNKNOWN || path->routed;
 }
 /*
  * Makes the sender of a received frame the next hop of `path`, at most ten times a second. Returns

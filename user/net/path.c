@@ -2,6 +2,7 @@
 /* The path to the sender of a packet, and checksums. */
 #include "net/net.h"
 #include "base/clock.h"
+#include "base/fnv.h"
 #include "net/route.h"
 #include "net/steps.h"
 #include "wire/csum.h"
@@ -88,6 +89,24 @@ uint32_t sl_net_mtu(const struct sl_net *n, const struct sl_net_path *path)
 	return path->family == 6 && mtu < SL_NET_MIN_MTU6 ? SL_NET_MIN_MTU6 : mtu;
 }
 
+static uint16_t tag_of(const uint8_t *l2, unsigned i)
+{
+	return sl_get_be16(l2 + sizeof(struct sl_eth_hdr) + i * sizeof(struct sl_vlan_tag));
+}
+
+void sl_net_set_sender(const struct sl_net *n, struct sl_frame *f)
+{
+	const uint8_t *l2 = sl_frame_base(n->umem, f) + f->l2_off;
+	const unsigned cnt = (f->l3_off - f->l2_off - (unsigned)sizeof(struct sl_eth_hdr)) / 4;
+
+	f->sender = sl_net_sender(l2 + SL_ETH_ALEN, f->port);
+	for (unsigned i = 0; i < cnt && i < SL_ETH_VLAN_MAX; i++) {
+		const uint16_t vid = tag_of(l2, i) & VID_MASK;
+
+		f->sender = sl_fnv32(f->sender ^ SL_FNV32, &vid, sizeof(vid));
+	}
+}
+
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struct sl_net_path *path)
 {
 	const uint8_t *l2 = sl_frame_base(n->umem, f) + f->l2_off;
@@ -100,10 +119,10 @@ void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f, struc
 		.port = f->port,
 	};
 	sl_net_addresses(n, f, path->local, path->remote);
-	memcpy(path->local_mac, eth->dst, SL_ETH_ALEN);
 	memcpy(path->mac, eth->src, SL_ETH_ALEN);
 	for (unsigned i = 0; i < path->vlan_cnt; i++)
-		path->vlan[i] = sl_get_be16(l2 + sizeof(*eth) + i * sizeof(struct sl_vlan_tag));
+		path->vlan[i] = tag_of(l2, i);
+	path->sender = f->sender;
 	path->routed = n->routes && is_routed(n, path);
 }
 
@@ -123,19 +142,6 @@ bool sl_net_path_by_route(const struct sl_net *n, const struct sl_addr *local,
 		.family = remote->family, .port = (uint8_t)out, .routed = true};
 	memcpy(path->local, local->addr, sizeof(path->local));
 	memcpy(path->remote, remote->addr, sizeof(path->remote));
-	memcpy(path->local_mac, n->ports[out]->mac, sizeof(path->local_mac));
-	return true;
-}
-
-bool sl_net_same_tags(const uint8_t *l2, const struct sl_net_path *path)
-{
-	for (unsigned i = 0; i < path->vlan_cnt; i++) {
-		const uint8_t *tci =
-			l2 + sizeof(struct sl_eth_hdr) + i * sizeof(struct sl_vlan_tag);
-
-		if ((sl_get_be16(tci) ^ path->vlan[i]) & VID_MASK)
-			return false;
-	}
 	return true;
 }
 

@@ -45,6 +45,9 @@ static int eth_rx(struct sl_net *n, struct sl_frame *f)
 		return drop(n, f, SL_DROP_ETH_TYPE);
 	f->l2_off = (uint16_t)(f->data - sl_frame_base(n->umem, f));
 	f->l3_off = (uint16_t)(f->l2_off + len);
+	f->sender = sl_net_sender(v.hdr->src, f->port);
+	if (sl_unlikely(v.vlan_cnt))
+		sl_net_set_sender(n, f);
 	f->data += len;
 	f->len = (uint16_t)(f->len - len);
 	return v.type;

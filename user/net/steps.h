@@ -16,6 +16,9 @@ void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol);
 void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		    unsigned cnt);
 
+/* Sets f->sender from the Ethernet header, tags included. */
+void sl_net_set_sender(const struct sl_net *n, struct sl_frame *f);
+
 /* Returns a port of the interface, or -1. */
 int sl_net_port_on(const struct sl_net *n, int ifindex);
 

@@ -67,7 +67,7 @@ static void push_ip(struct sl_frame *f, const struct sl_net_path *path, uint8_t 
 	}
 }
 
-static void push_eth(struct sl_frame *f, const struct sl_net_path *path)
+static void push_eth(const struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path)
 {
 	struct sl_vlan_tag tags[SL_ETH_VLAN_MAX];
 	size_t len = sl_eth_hdr_len(path->vlan_cnt);
@@ -80,7 +80,7 @@ static void push_eth(struct sl_frame *f, const struct sl_net_path *path)
 	}
 	f->data -= len;
 	f->len = (uint16_t)(f->len + len);
-	sl_eth_write(f->data, path->mac, path->local_mac, tags, path->vlan_cnt,
+	sl_eth_write(f->data, path->mac, n->ports[path->port]->mac, tags, path->vlan_cnt,
 		     path->family == 4 ? SL_ETHERTYPE_IP4 : SL_ETHERTYPE_IP6);
 }
 
@@ -113,7 +113,7 @@ bool sl_net_send(struct sl_net *n, struct sl_frame *f, const struct sl_net_path 
 	SL_CHECK((size_t)(f->data - sl_frame_base(n->umem, f)) >= sl_net_header_len(path));
 	SL_CHECK(path->vlan_cnt <= SL_ETH_VLAN_MAX);
 	push_ip(f, path, protocol);
-	push_eth(f, path);
+	push_eth(n, f, path);
 	f->port = path->port;
 	if (sl_unlikely(path->routed) && !follow_route(n, f, path))
 		return give_back(n, f, SL_DROP_NO_NEIGHBOUR);

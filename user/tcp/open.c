@@ -99,8 +99,8 @@ static bool path_to(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
 	*path = (struct sl_net_path){.family = local->family, .port = port};
 	memcpy(path->local, local->addr, 16);
 	memcpy(path->remote, remote->addr, 16);
-	memcpy(path->local_mac, t->net->ports[port]->mac, 6);
 	memcpy(path->mac, next_hop_mac, 6);
+	path->sender = sl_net_sender(path->mac, port);
 	return true;
 }
 

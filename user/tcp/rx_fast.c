@@ -10,10 +10,10 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 
 	slow = c->state != SL_TCPS_ESTABLISHED;
 	slow |= (seg->flags & ~SL_TCP_PSH) != SL_TCP_ACK;
-	slow |= seg->seq != c->rcv_nxt;
+	/* Another sender, also on a routed path: sl_tcp_rx_slow() decides. */
+	slow |= ((seg->seq ^ c->rcv_nxt) | (seg->f->sender ^ c->path.sender)) != 0;
 	slow |= !seg->plain; /* SACK blocks or unknown options */
 	slow |= seg->has_ts != ts;
-	slow |= !sl_net_from_next_hop(c->tcp->net, seg->f, &c->path);
 	slow |= ts & (sl_seq_lt(seg->ts_val, c->ts_recent));
 	slow |= acked > c->snd_nxt - c->snd_una;
 	slow |= seg->wnd == 0;

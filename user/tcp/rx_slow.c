@@ -116,7 +116,7 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	/* The SYN-ACK was lost, so the SYN is retransmitted. */
 	if (c->state == SL_TCPS_SYN_RCVD && (seg->flags & SL_TCP_SYN) &&
 	    seg->seq == c->rcv_nxt - 1) {
-		if (!sl_net_from_next_hop(t->net, seg->f, &c->path))
+		if (!sl_net_from_next_hop(seg->f, &c->path))
 			sl_net_follow_next_hop(t->net, seg->f, &c->path);
 		c->flags |= SL_TCPF_SYN_NOW;
 		sl_tcp_dirty(c);
@@ -127,7 +127,7 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 		challenge(c);
 		return;
 	}
-	if (repeats_recent_bytes(c, seg) && !sl_net_from_next_hop(t->net, seg->f, &c->path))
+	if (repeats_recent_bytes(c, seg) && !sl_net_from_next_hop(seg->f, &c->path))
 		follow_next_hop(c, seg->f);
 	note_old_bytes(c, seg);
 	/* Keep-alives, probes and retransmitted bytes are always answered. */
@@ -395,8 +395,10 @@ void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		sl_frame_put(c->tcp->umem, seg->f);
 		return;
 	}
-	if (!sl_net_from_next_hop(c->tcp->net, seg->f, &c->path))
+	if (!sl_net_from_next_hop(seg->f, &c->path))
 		follow_next_hop(c, seg->f);
+	else if (c->path.routed) /* later segments of this sender take the fast path */
+		c->path.sender = seg->f->sender;
 	/* Sixth: URG. RFC 6093 6: bytes stay in line, the pointer is ignored. */
 	if (take_text(c, seg) != GO_ON || !(seg->flags & SL_TCP_FIN))
 		return;

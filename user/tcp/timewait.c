@@ -196,7 +196,7 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 		return true;
 	}
 	if ((seg->flags & SL_TCP_FIN) && !old_ts) {
-		if (!sl_net_from_next_hop(t->net, seg->f, &w->path))
+		if (!sl_net_from_next_hop(seg->f, &w->path))
 			sl_net_follow_next_hop(t->net, seg->f, &w->path);
 		list_remove(t, w);
 		w->expires_ns = now_ns(t) + t->cfg.time_wait_ns;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -61,15 +62,17 @@ int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
 	return 0;
 }
 
-static void set_mtu(struct sl_worker *w, int ifindex, uint16_t mtu)
+static void set_link(struct sl_worker *w, const struct sl_worker_msg *m)
 {
+	const uint16_t mtu = (uint16_t)m->number;
 	bool lowered = false;
 
 	for (unsigned i = 0; i < w->port_cnt; i++) {
-		if (w->ports[i]->ifindex != ifindex)
+		if (w->ports[i]->ifindex != m->ifindex)
 			continue;
 		lowered |= mtu < w->ports[i]->mtu;
 		w->ports[i]->mtu = mtu;
+		memcpy(w->ports[i]->mac, m->mac, sizeof(m->mac));
 	}
 	if (lowered)
 		sl_tcp_mtu_lowered(w->core.tcp);
@@ -91,7 +94,7 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 			if (!sl_worker_add_port(w, m->port))
 				atomic_store_explicit(m->added, true, memory_order_release);
 			break;
-		case SL_WORKER_MTU: set_mtu(w, m->ifindex, (uint16_t)m->number); break;
+		case SL_WORKER_LINK: set_link(w, m); break;
 		case SL_WORKER_ROUTES: sl_net_set_routes(&w->net, m->routes); break;
 		case SL_WORKER_LISTEN:
 			sl_sock_exclude(w->core.sock, m->excluded, m->excluded_cnt);

@@ -29,7 +29,7 @@ enum sl_worker_verb {
 	SL_WORKER_PREPARE, /* see core/reload.h */
 	SL_WORKER_SWITCH,
 	SL_WORKER_ADD_PORT, /* for an added queue */
-	SL_WORKER_MTU,      /* new MTU of `ifindex`, in `number` */
+	SL_WORKER_LINK,     /* new MTU (`number`) and MAC of `ifindex` */
 	SL_WORKER_ROUTES,   /* the host's routes have changed */
 	SL_WORKER_LISTEN,   /* see sl_sock_set_listeners() */
 	SL_WORKER_DRAIN,
@@ -43,6 +43,7 @@ struct sl_worker_msg {
 	struct sl_transport *transport;
 	uint32_t number; /* virtual connection's, or an MTU */
 	int ifindex;
+	uint8_t mac[6];
 	struct sl_worker_cfg *wcfg;
 	struct sl_port *port;
 	_Atomic bool *added;      /* set when the worker owns the port */

@@ -54,8 +54,13 @@ struct sl_frame {
 		uint64_t xmit_ns; /* tcp tx: time of the last transmission */
 		uint64_t take_ns; /* rx: when user space took it */
 	};
-	uint16_t payload_off; /* tcp: from data */
-	uint16_t payload_len;
+	union {
+		struct {
+			uint16_t payload_off; /* tcp tx: from data */
+			uint16_t payload_len;
+		};
+		uint32_t sender; /* rx, by net: sl_net_sender() */
+	};
 	uint8_t xmit_cnt;
 	uint8_t family;  /* rx, by net: 4 or 6 */
 	uint16_t l2_off; /* rx, by net: Ethernet header, as l3_off */

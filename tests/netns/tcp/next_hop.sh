@@ -1,20 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Connections follow a client whose next hop gets another MAC address, as in a router failover.
+# Connections and datagrams follow a client whose next hop gets another MAC address, as in a router failover.
 . "$(dirname "$0")/../lib.sh"
 
 arena
 backend echo echo
 gateway <<EOC
 interface $GIF { }
-listener l { port = 8080 }
+listener l { port = 8080 protocols = {http, datagram} }
 pool echo { batch { max_latency = 10s } backend a { endpoint = "shm://$D/echo.sock" } }
-route "/" { pool = echo }
+route "/" { pool = echo datagram_service = 1 }
 EOC
 changes() { metric sluice_worker_nexthop_changes_total; }
 
 cat >"$D/follow.py" <<'EOF'
-import socket, subprocess, sys, threading
+import socket, subprocess, sys
+import datagram_client
 
 family, address, interface = sys.argv[1], sys.argv[2], sys.argv[3]
 number = 0
@@ -72,9 +73,16 @@ while len(data) < len(body):
     data += more
 assert data == body
 print("download")
+
+# Datagrams of one socket, before and behind the change.
+datagrams = datagram_client.Client(address, 8080)
+for request in (b"before", b"behind"):
+    assert datagrams.ask(1, request, seconds=20).payload == request
+    new_mac()
+print("datagrams")
 EOF
 follows() { cl timeout 60 python3 "$D/follow.py" "$1" "$2" "$CIF"; }
-check "IPv4: idle, uploading and downloading connections" follows 04 "$V4"
-check "IPv6: idle, uploading and downloading connections" follows 06 "$V6"
+check "IPv4: idle, uploading and downloading connections, datagrams" follows 04 "$V4"
+check "IPv6: idle, uploading and downloading connections, datagrams" follows 06 "$V6"
 check "changes are counted" [ "$(changes)" -ge 6 ]
 finish

@@ -73,6 +73,9 @@ ip -n "$R" link set near0 address 02:00:00:00:00:42
 gw ip neigh replace 10.99.0.254 lladdr 02:00:00:00:00:42 dev "$GIF" nud reachable
 echo second >&7
 check "a living connection follows the router's new MAC" within 20 grep -q second "$D/kept"
+gw ip neigh replace fd99::254 lladdr 02:00:00:00:00:42 dev "$GIF" nud reachable
+check "IPv4: so do replies to datagrams" datagram "$V4"
+check "IPv6: so do replies to datagrams" datagram "$V6"
 exec 7>&-
 
 # Policy routing: replies from the second address go by L, whose blackhole swallows them.

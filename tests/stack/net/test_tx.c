@@ -16,7 +16,6 @@ static struct sl_net_path path_for(uint8_t family, uint8_t vlan_cnt)
 
 	memcpy(path.local, family == 4 ? pkt_our_ip4 : pkt_our_ip6, 16);
 	memcpy(path.remote, family == 4 ? pkt_peer_ip4 : pkt_peer_ip6, 16);
-	memcpy(path.local_mac, pkt_our_mac, 6);
 	memcpy(path.mac, pkt_peer_mac, 6);
 	return path;
 }

@@ -721,6 +721,16 @@ TEST(replies_follow_into_another_vlan)
 	ck_assert_uint_eq(bed.net.nexthop_changes, 1);
 }
 
+TEST(replies_come_from_the_current_mac_of_the_interface)
+{
+	open_full();
+	bed.port.port.mac[5] = 0x42;
+	in(.seq = 1, .ack = 1, .len = 10);
+	after(SEC);
+	ck_assert_uint_eq(bed.outq[(bed.out_head - 1) % BED_OUT].b[11], 0x42);
+	ck_assert_uint_eq(sent_to(), pkt_peer_mac[5]);
+}
+
 TEST(time_wait_answers_by_the_new_router)
 {
 	open_plain();

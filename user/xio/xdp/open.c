@@ -87,6 +87,7 @@ static int check_args(struct sl_xdp_setup *s, const char *ifname)
 			ifname, members[0] ? members : "none yet");
 	s->x->ifindex = s->nic.ifindex;
 	s->x->mtu = s->nic.mtu;
+	memcpy(s->x->mac, s->nic.mac, sizeof(s->x->mac));
 	return 0;
 }
 

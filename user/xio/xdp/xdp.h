@@ -70,7 +70,8 @@ struct sl_xdp_options {
 struct sl_xdp {
 	char ifname[16];
 	int ifindex;
-	uint32_t mtu; /* as last seen */
+	uint32_t mtu; /* as last seen, as the next one */
+	uint8_t mac[6];
 	enum sl_xdp_attach attach;
 	bool generic;
 	uint32_t prog_id;
