@@ -86,7 +86,7 @@ class Arena:
         kw.setdefault("stdout", log)
         kw.setdefault("stderr", log)
         try:
-            p = subprocess.Popen(self.argv(ns, cpu, argv), stdin=subprocess.DEVNULL, start_new_session=True, **kw)
+            p = subprocess.Popen(self.argv(ns, cpu, argv), stdin=subprocess.DEVNULL, process_group=0, **kw)
         finally:
             log.close()
         p.name = name

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench-traffic: choice, failures, affinity and routing by model, beside HAProxy and nginx; rows as bench-servers prints.
 
-slow_member_p99_RATE   one of three members 10 times slower; peers choose the one with the fewest connections. sluice
-                       tries a slow member again after two of its service times: at 400/s these are 1.7 % of requests
+slow_member_p99_RATE   one of three members 10 times slower; peers choose the one with the fewest connections, as sluice
+                       does for streams, which requests to unmodified servers are by default
 slow_member_over_even  the same over a pool without the slow member
 failing_member_errors  replies other than 200 of ERRORS_OF requests to a fresh gateway; one of three members answers 500
                        at once. HAProxy has `observe layer7`, nginx `max_fails` and a retry elsewhere
