@@ -6,9 +6,9 @@ from world import BUILD, GATEWAY_CPU, OTHER_CPU
 
 PORT, GRPC_PORT, STREAM_PORT = 8080, 8081, 8082  # of each gateway
 HTTP, GRPC, STREAMS = 8000, 50051, 8001  # of the servers
-# The ways of sluice to a server: name -> keys of the backend.
+# The ways of sluice to a server: name -> (keys of the backend, lines of the file). {http_if}, {grpc_if}: interfaces.
 WAYS = {
-    "sluice-agent": "",
+    "sluice-agent": ("", ""),
 }
 BODY = "x" * 250 + "\n"
 
@@ -92,6 +92,7 @@ listener web {{ address = "{address}" port = 8080 }}
 listener calls {{ address = "{address}" port = 8081 }}
 listener events {{ address = "{address}" port = 8082 }}
 admin {{ port = 0 socket = none }}
+{lines}
 limits {{ address_requests = 0 address_connections = 1 address_exchanges = 1 address_reading = 1 address_frames = 1 }}
 {pools}
 """
@@ -147,15 +148,16 @@ def places(world, letter):
     """A gateway's namespace and what its configuration needs."""
     ns = world.space(letter)
     interface, address, _ = world.link(ns, world.client)
-    _, _, http = world.link(ns, world.http)
-    _, _, grpc = world.link(ns, world.grpc)
-    return ns, {"interface": interface, "address": address, "http": f"{http}:{HTTP}",
-                "streams": f"{http}:{STREAMS}", "grpc": f"{grpc}:{GRPC}"}
+    http_if, _, http = world.link(ns, world.http)
+    grpc_if, _, grpc = world.link(ns, world.grpc)
+    return ns, {"interface": interface, "address": address, "http": f"{http}:{HTTP}", "http_if": http_if,
+                "streams": f"{http}:{STREAMS}", "grpc": f"{grpc}:{GRPC}", "grpc_if": grpc_if}
 
 
-def start_sluice(world, letter, name, pools, way=""):
+def start_sluice(world, letter, name, pools, way=("", "")):
     ns, at = places(world, letter)
-    conf = write(world, name, SLUICE.replace("{pools}", pools), cpu=GATEWAY_CPU, way=way, **at)
+    template = SLUICE.replace("{pools}", pools).replace("{lines}", way[1])
+    conf = write(world, name, template, cpu=GATEWAY_CPU, way=way[0], **at)
     p = world.start(name, ns, GATEWAY_CPU, BUILD / "sluice", "run", "-c", conf)
     world.await_output(p, "ready\n")
     return p, at["address"]

@@ -52,7 +52,8 @@ route "/" {{ listener = {{"p8082"}} pool = affinity affinity {{ by = prefix }} }
 route "/" {{ listener = {{"p8084"}} pool = sink stream = yes }}
 route "/" {{ listener = {{"p8085"}} match_body = model match "llama*" {{ pool = sink }} stream = yes }}
 """
-    path = write(world, "sluice", conf.replace("{pools}", pools.replace("{", "{{").replace("}", "}}")),
+    pools = pools.replace("{", "{{").replace("}", "}}")
+    path = write(world, "sluice", conf.replace("{lines}", "").replace("{pools}", pools),
                  cpu=GATEWAY_CPU, **at)
 
     def start():

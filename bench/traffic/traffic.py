@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench-traffic: choice, failures, affinity and routing by model, beside HAProxy and nginx; rows as bench-servers prints.
+"""bench-traffic: choice, failures, affinity and routing by model, beside HAProxy and nginx; rows by rows.py.
 
 slow_member_p99_RATE   one of three members 10 times slower; peers choose the one with the fewest connections, as sluice
                        does for streams, which requests to unmodified servers are by default
@@ -61,7 +61,8 @@ def errors(g):
 
 def hits(g, seed):
     g.restart()
-    text = g.world.ask(["/usr/bin/python3", HERE / "prompts.py", g.address, 8082, PROMPTS_OF, 32, gateways.PLACES, seed])
+    text = g.world.ask(["/usr/bin/python3", HERE / "prompts.py", g.address, 8082, PROMPTS_OF, 32, gateways.PLACES,
+                        seed])
     return [float(x) for x in text.split()]
 
 
