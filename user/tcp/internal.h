@@ -129,7 +129,7 @@ struct sl_tcp {
 	struct sl_sipkey isn_key, ts_key, cookie_key;
 	struct sl_prng prng;
 	uint64_t cookie_until_ns;
-	uint16_t ephemeral;
+	uint16_t ephemeral; /* last local port: 1 + its position in the range; 0: none yet */
 
 	struct sl_mempool tw;
 	uint32_t tw_head, tw_tail; /* index + 1, in order of expiry */

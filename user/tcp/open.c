@@ -123,11 +123,11 @@ static uint16_t choose_port(struct sl_tcp *t, struct sl_flow_key *key, uint64_t 
 	uint32_t parts = cfg->port_parts ? cfg->port_parts : 1, cnt = all / parts;
 	uint32_t first = first_port(t) + cnt * cfg->port_part;
 
+	if (!t->ephemeral)
+		t->ephemeral = (uint16_t)(1u + sl_prng_below(&t->prng, cnt));
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (!t->ephemeral)
-			t->ephemeral = (uint16_t)sl_prng_below(&t->prng, cnt);
-		t->ephemeral = (uint16_t)((t->ephemeral + 1u) % cnt);
-		key->local_port_be = htobe16((uint16_t)(first + t->ephemeral));
+		t->ephemeral = (uint16_t)(t->ephemeral % cnt + 1u);
+		key->local_port_be = htobe16((uint16_t)(first + t->ephemeral - 1u));
 		if (!flow_exists(t, key, hash))
 			return key->local_port_be;
 	}
