@@ -46,7 +46,7 @@ struct sl_packet {
 		struct sl_prefix6 from6;
 	};             /* source address */
 	__u16 vlan;    /* 0: untagged; SL_VLAN_NONE: more than one tag */
-	__u8 family;   /* of the source; 0: ICMP error about our packet */
+	__u8 family;   /* 4 or 6; 0: ICMP error about our packet */
 	__u8 protocol; /* protocol at pos */
 	__u8 opens;    /* SYN or datagram, which may be shed */
 	__u8 fragment; /* first of several: ports are known, the rest is not */

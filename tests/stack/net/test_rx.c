@@ -548,6 +548,6 @@ TEST(senders_differ_in_each_bit_of_the_mac_and_in_the_port)
 		mac[bit / 8] ^= (uint8_t)(1U << bit % 8);
 		ck_assert_uint_ne(sl_net_sender(mac, 0), sender);
 	}
-	for (uint8_t port = 1; port < SL_MAX_PORTS; port++)
-		ck_assert_uint_ne(sl_net_sender(pkt_peer_mac, port), sender);
+	for (unsigned port = 1; port < SL_MAX_PORTS; port++)
+		ck_assert_uint_ne(sl_net_sender(pkt_peer_mac, (uint8_t)port), sender);
 }

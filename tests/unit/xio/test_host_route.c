@@ -26,6 +26,7 @@ static uint16_t asked_type;
 static int asked_af, parts_sent;
 static uint32_t pid;
 static uint16_t event; /* type of pending events; 0: none */
+static unsigned pending;
 static unsigned event_cnt, asked_cnt[RTM_MAX + 1], part_cnt;
 
 ssize_t send(int fd, const void *bytes, size_t len, int flags)
@@ -46,11 +47,12 @@ ssize_t recv(int fd, void *to, size_t len, int flags)
 	const struct nlmsghdr nh = {.nlmsg_len = 64, .nlmsg_type = event};
 
 	(void)fd, (void)flags;
-	if (!event) {
+	if (!pending) {
 		errno = EAGAIN;
 		return -1;
 	}
 	event_cnt++;
+	pending--;
 	memcpy(to, &nh, len < sizeof(nh) ? len : sizeof(nh));
 	return (ssize_t)len;
 }
@@ -206,13 +208,14 @@ static void open_with(int (*answer)(struct part *p, uint16_t type, int af))
 	part_cnt = 0;
 }
 
-/* Polls each millisecond from `from` to `to`, with events of the type. */
+/* Polls each millisecond from `from` to `to`, with an event of the type before each poll. */
 static void flood(uint16_t type, uint64_t from, uint64_t to)
 {
 	event = type;
-	for (uint64_t now = from; now < to; now += MS)
+	for (uint64_t now = from; now < to; now += MS) {
+		pending = 1;
 		sl_host_routes_poll(&routes, now);
-	event = 0;
+	}
 }
 
 static void close_routes(void)
@@ -245,9 +248,10 @@ TEST(a_poll_reads_a_bounded_number_of_events)
 {
 	open_with(fill_small);
 	event = RTM_NEWNEIGH;
+	pending = 5000;
 	event_cnt = 0;
 	sl_host_routes_poll(&routes, SEC);
-	ck_assert_uint_le(event_cnt, 1024);
+	ck_assert_uint_eq(event_cnt, 1024);
 }
 
 TEST(very_many_routes_are_read_in_part_and_once_a_minute)
@@ -394,6 +398,7 @@ TEST(malformed_answers_leave_consistent_lists)
 	fill = fill_at_random;
 	for (unsigned i = 1; i < 2000; i++) {
 		event = i % 2 ? RTM_NEWNEIGH : RTM_NEWROUTE;
+		pending = 1;
 		sl_host_routes_poll(&routes, i * 61 * SEC);
 		for (uint32_t k = 0; k < routes.route_cnt; k++) {
 			const struct sl_host_route *r = &routes.routes[k];
