@@ -55,6 +55,12 @@
 	      .help = "reply header or trailer in which backends say how many tokens a request " \
 	      	"has used, such as x-tokens-used. They are taken then. A request takes none, " \
 	      	"but needs one when it begins. A debt is at most that of a day"), \
+	QUOTA("usage_member", conf_usage_member, usage_member, \
+	      .what = "OUTER.INNER, each 1 to 64 of A-Z a-z 0-9 _ -", \
+	      .help = "the same for a number in the body of replies: OUTER is a member of a JSON " \
+	      	"object, INNER one of OUTER, such as usage.total_tokens of OpenAI's API. In " \
+	      	"text/event-stream the last one counts. Taken when the reply ends. Compressed " \
+	      	"bodies are not read"), \
 	QUOTA("max_requests", conf_uint, max_requests, 0, 65535, "0", \
 	      .help = "open requests at a time, of all workers together; beyond it 429. 0: " \
 	      	"unlimited"), \

@@ -126,7 +126,7 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_certificates, conf_log_fields, conf_set_header, conf_drop_header, conf_private_keys,
 	conf_route_listeners, conf_header_field, conf_nowhere, conf_unix_path, conf_file_mode,
 	conf_rate, conf_route_quotas, conf_depths, conf_route_keys, conf_origins, conf_cors_methods,
-	conf_cors_headers, conf_percent, conf_split_header, conf_otlp;
+	conf_cors_headers, conf_percent, conf_split_header, conf_otlp, conf_usage_member;
 
 /* Takes the text "name: value" of a header field. Returns false if it is none. */
 bool conf_parse_field(struct conf_value *v, const char **name, const char **value);

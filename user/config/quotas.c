@@ -2,6 +2,7 @@
 /* Quotas: the type of rates, their blocks, and their names in routes. */
 #include "config/parse.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,27 @@ static bool set_rate(struct conf_value *v)
 }
 
 const struct conf_type conf_rate = {set_rate, NULL};
+
+static size_t name_len(const char *text)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)text[n]) || text[n] == '_' || text[n] == '-')
+		n++;
+	return n;
+}
+
+static bool set_usage_member(struct conf_value *v)
+{
+	size_t outer = name_len(v->text), inner;
+
+	if (!outer || outer > NAME_LEN || v->text[outer] != '.')
+		return false;
+	inner = name_len(v->text + outer + 1);
+	return inner && inner <= NAME_LEN && !v->text[outer + 1 + inner] && conf_store_text(v);
+}
+
+const struct conf_type conf_usage_member = {set_usage_member, NULL};
 
 /* A quota may come later in the file. */
 static bool set_route_quotas(struct conf_value *v)
@@ -120,6 +142,14 @@ static void check_quota(struct conf_parse *p, struct sl_cfg_quota *q)
 		conf_fail(p, q->line, q,
 			  "found quota \"%s\" with usage_header but no rate; allowed: both",
 			  q->name);
+	if (q->usage_member && !q->bucket.tokens && q->by != SL_QUOTA_BY_KEY)
+		conf_fail(p, q->line, q,
+			  "found quota \"%s\" with usage_member but no rate; allowed: both",
+			  q->name);
+	if (q->usage_member && q->usage_header)
+		conf_fail(p, q->line, q,
+			  "found quota \"%s\" with usage_header and usage_member; allowed: one",
+			  q->name);
 	if (q->bucket.tokens && !conf_bucket_finish(&q->bucket))
 		conf_fail(p, q->line, q,
 			  "found quota \"%s\" whose burst takes more than 366 days of its rate; "
@@ -133,6 +163,22 @@ void conf_check_quotas(struct conf_parse *p)
 		if (!conf_diags_has(&p->mistakes, &p->cfg->quotas[i]))
 			check_quota(p, &p->cfg->quotas[i]);
 	}
+}
+
+/* A reply is read once, so a route has one member. */
+static void use_usage(struct conf_parse *p, struct conf_route_ref *r, const struct sl_cfg_quota *q)
+{
+	const char *was = r->route.usage_member;
+
+	r->route.charges |= q->usage_header || q->usage_member;
+	if (!q->usage_member)
+		return;
+	if (was && strcmp(was, q->usage_member) != 0)
+		conf_fail(p, r->quota_line, r,
+			  "found quotas with usage_member = \"%s\" and \"%s\" on one route; "
+			  "allowed: the same",
+			  was, q->usage_member);
+	r->route.usage_member = q->usage_member;
 }
 
 void conf_use_quotas(struct conf_parse *p, struct conf_route_ref *r)
@@ -158,7 +204,7 @@ void conf_use_quotas(struct conf_parse *p, struct conf_route_ref *r)
 				  "found quotas = \"%.64s\" with by = key on a route without "
 				  "keys; allowed: keys = NAME on the same route",
 				  r->quotas[i]);
-		r->route.charges |= c->quotas[at].usage_header != NULL;
+		use_usage(p, r, &c->quotas[at]);
 		seen |= UINT64_C(1) << at;
 		r->route.quotas[i] = (uint8_t)at;
 	}

@@ -25,7 +25,8 @@ struct sl_cfg_quota {
 	uint8_t by;         /* enum sl_quota_by */
 	const char *header; /* lower case; NULL: another `by` */
 	struct sl_cfg_bucket bucket;
-	const char *usage_header;     /* of replies: tokens used; NULL: one for each request */
+	const char *usage_header;     /* of replies: tokens used; NULL: none */
+	const char *usage_member;     /* "OUTER.INNER" of JSON bodies of replies; NULL: none */
 	uint32_t max_requests;        /* open at a time; 0: no limit */
 	uint32_t clients;             /* size of the table */
 	struct sl_quota_table *table; /* by sl_quotas_load() */
@@ -167,7 +168,8 @@ struct sl_cfg_route {
 	const struct sl_cfg_keys *keys;      /* NULL: requests need no key */
 	uint8_t quotas[SL_CFG_ROUTE_QUOTAS]; /* indices */
 	uint32_t quota_cnt;
-	bool charges;              /* a quota has a usage_header */
+	bool charges;              /* a quota has a usage_header or usage_member */
+	const char *usage_member;  /* of its quotas; NULL: none */
 	int8_t policy;             /* -1: as the pool */
 	uint16_t datagram_service; /* datagrams' id of this route; 0: none */
 	int line;

@@ -5,8 +5,8 @@
  *   records with SL_TRACE_EXPORT --put--> waiting spans (1 MiB) --> one POST --> collector
  *
  * A POST is sent once a second, or when 256 KiB wait. There is one at a time, and no call waits.
- * It is repeated after a failed connection, a time-out and the statuses 429, 502, 503 and 504, with a
- * back-off of 1 s to 30 s. Meanwhile spans wait. Those beyond the limit are dropped and counted. Half
+ * It is repeated after a failed connection, a time-out, and 429, 502, 503 or 504. The
+ * back-off is 1 s to 30 s. Meanwhile spans wait. Those beyond the limit are dropped and counted. Half
  * of the room is reserved for requests that failed or were slow. Control thread.
  *
  * Tests: tests/unit/control/test_otlp.c, tests/netns/operate/trace.sh

@@ -157,6 +157,8 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_stream_on_reply(x, r);
 	if (sl_unlikely(x->charges) && r->meta.len)
 		sl_quotas_charge(x, r->meta);
+	if (sl_unlikely(x->charges) && x->route->usage_member)
+		sl_quotas_read_reply(x, r);
 	lend_reply(x, r);
 	x->state = r->last && !r->more ? SL_EX_WHOLE : SL_EX_REPLYING;
 	if (x->state == SL_EX_WHOLE) {

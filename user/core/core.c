@@ -20,6 +20,7 @@
 #include "core/exchange.h"
 #include "core/reload.h"
 #include "core/rules.h"
+#include "core/usage_scan.h"
 #include "front/h2/h2.h"
 #include "http/date.h"
 
@@ -141,6 +142,9 @@ static int create_memory(struct sl_core *c)
 		rc = sl_mempool_init(&c->buf_refs, sizeof(struct sl_buf_ref), 8, l->max_exchanges);
 	if (!rc)
 		rc = sl_mempool_init(&c->body_matches, sizeof(struct sl_body_match), 64,
+				     l->max_exchanges);
+	if (!rc)
+		rc = sl_mempool_init(&c->usage_scans, sizeof(struct sl_usage_scan), 64,
 				     l->max_exchanges);
 	if (!rc)
 		rc = sl_mempool_init(&c->prefix_hashes, sizeof(struct sl_prefix_hash), 64,
@@ -291,6 +295,7 @@ void sl_core_fini(struct sl_core *c)
 	sl_sent_batches_fini(c);
 	sl_mempool_fini(&c->buf_refs);
 	sl_mempool_fini(&c->body_matches);
+	sl_mempool_fini(&c->usage_scans);
 	sl_mempool_fini(&c->prefix_hashes);
 	sl_prefix_table_destroy(c->prefixes);
 	sl_mempool_fini(&c->clients);

@@ -37,6 +37,7 @@
  *   body_match.c      selection of pools by the body
  *   affinity.c        keys of requests that go to one backend
  *   prefix_hash.c     keys from beginnings of bodies
+ *   usage_scan.c      a number in the body of a reply
  *   json_member.c     one member of a JSON text
  *   limits.c          limits from the configuration
  *   api_key.c         API keys of requests
@@ -124,6 +125,7 @@ struct sl_core {
 	uint32_t sent_batch_mask;
 	struct sl_mempool buf_refs;      /* struct sl_buf_ref */
 	struct sl_mempool body_matches;  /* struct sl_body_match */
+	struct sl_mempool usage_scans;   /* struct sl_usage_scan */
 	struct sl_mempool prefix_hashes; /* struct sl_prefix_hash */
 	struct sl_prefix_table *prefixes;
 	struct sl_mempool heads; /* env.heads */

@@ -129,6 +129,8 @@ void sl_exchange_release(struct sl_exchange *x)
 	stop_work(x);
 	sl_store_free(&x->rule_values, c->net->umem);
 	uncount_exchange(x);
+	if (x->usage)
+		sl_quotas_end_reply(x);
 	if (x->quota_open)
 		sl_quotas_close(x);
 	sl_min_rate_leave(x);

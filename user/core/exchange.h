@@ -84,6 +84,7 @@ struct sl_exchange {
 	struct sl_store request;
 	struct sl_event *note;         /* NULL: no access log */
 	struct sl_body_match *match;   /* while its body selects the pool; else NULL */
+	struct sl_usage_scan *usage;   /* of its reply's body; NULL: not read */
 	struct sl_prefix_hash *prefix; /* while its body is hashed; else NULL */
 	struct sl_buf_ref *buf_ref;    /* if earlier sends still read the request */
 	struct sl_store reply;         /* not yet taken: metadata block, body */

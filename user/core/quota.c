@@ -14,6 +14,7 @@
 #include "core/exchange.h"
 #include "core/pool.h"
 #include "core/quota_table.h"
+#include "core/usage_scan.h"
 #include "wire/rpc_wire.h"
 
 enum { LONGEST_WAIT_S = 86400 };
@@ -101,6 +102,12 @@ static uint32_t max_requests_of(const struct sl_exchange *x, const struct sl_cfg
 								: q->max_requests;
 }
 
+/* Replies say what a request has used. */
+static bool reports(const struct sl_cfg_quota *q)
+{
+	return q->usage_header || q->usage_member;
+}
+
 static void count(_Atomic uint64_t *counter)
 {
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
@@ -116,7 +123,7 @@ static enum sl_outcome admit_client(struct sl_exchange *x, uint32_t i, const str
 
 	if (rate->tokens) {
 		b = sl_quota_find(q->table, hash, now_ns);
-		wait_ns = sl_quota_take(b, q->usage_header ? 0 : rate->token_ns, rate->token_ns,
+		wait_ns = sl_quota_take(b, reports(q) ? 0 : rate->token_ns, rate->token_ns,
 					rate->depth_ns, now_ns);
 	}
 	if (wait_ns) {
@@ -129,7 +136,7 @@ static enum sl_outcome admit_client(struct sl_exchange *x, uint32_t i, const str
 	}
 	if (max && !sl_quota_open(q->table, hash, max, now_ns)) {
 		count(&q->table->refused_by_open);
-		if (b && !q->usage_header)
+		if (b && !reports(q))
 			sl_quota_return(b, rate->token_ns);
 		return SL_OUTCOME_OPEN_LIMIT;
 	}
@@ -142,7 +149,7 @@ static void return_tokens(struct sl_exchange *x, uint32_t i)
 {
 	const struct sl_cfg_quota *q = quota_of(x, i);
 
-	if (rate_of(x, q)->tokens && !q->usage_header)
+	if (rate_of(x, q)->tokens && !reports(q))
 		sl_quota_return(sl_quota_find(q->table, x->quota_hashes[i], x->core->now_ns),
 				rate_of(x, q)->token_ns);
 }
@@ -167,24 +174,30 @@ enum sl_outcome sl_quotas_admit(struct sl_exchange *x, const struct sl_request *
 }
 
 /* A backend may name any number, so the debt is bounded. */
-static void charge_client(struct sl_exchange *x, uint32_t i, struct sl_span value)
+static void charge_client(struct sl_exchange *x, uint32_t i, uint64_t n)
 {
 	const struct sl_cfg_quota *q = quota_of(x, i);
 	const struct sl_cfg_bucket *rate = rate_of(x, q);
 	const uint64_t most_ns = rate->depth_ns + LONGEST_WAIT_S * SL_NS_PER_SEC;
-	uint64_t n;
 
-	if (!rate->tokens)
-		return;
-	if (sl_parse_u64_max(value, UINT32_MAX, &n) != 0) {
-		count(&q->table->unreadable);
-		return;
-	}
 	x->quota_charged |= (uint8_t)(1u << i);
 	atomic_fetch_add_explicit(&q->table->charged, n, memory_order_relaxed);
 	sl_quota_charge(sl_quota_find(q->table, x->quota_hashes[i], x->core->now_ns),
 			n > most_ns / rate->token_ns ? most_ns : n * rate->token_ns, most_ns,
 			x->core->now_ns);
+}
+
+static void charge_value(struct sl_exchange *x, uint32_t i, struct sl_span value)
+{
+	const struct sl_cfg_quota *q = quota_of(x, i);
+	uint64_t n;
+
+	if (!rate_of(x, q)->tokens)
+		return;
+	if (sl_parse_u64_max(value, UINT32_MAX, &n) != 0)
+		count(&q->table->unreadable);
+	else
+		charge_client(x, i, n);
 }
 
 void sl_quotas_charge(struct sl_exchange *x, struct sl_span meta)
@@ -204,9 +217,68 @@ void sl_quotas_charge(struct sl_exchange *x, struct sl_span meta)
 
 			if (want && !(x->quota_charged & 1u << i) &&
 			    sl_span_eq_nocase(name, sl_span_cstr(want)))
-				charge_client(x, i, sl_span_skip(field, 1u + name.len));
+				charge_value(x, i, sl_span_skip(field, 1u + name.len));
 		}
 	}
+}
+
+static bool is_type(struct sl_span type, const char *want)
+{
+	struct sl_span w = sl_span_cstr(want);
+
+	return sl_span_eq_nocase(sl_span_first(type, w.len), w) &&
+	       (type.len == w.len || memchr("; \t", type.ptr[w.len], 3));
+}
+
+/* Other types have no such number. An agent passes the type of its server on as a header. */
+static void begin_reply(struct sl_exchange *x, struct sl_span meta)
+{
+	static const struct sl_span name = SL_SPAN_LIT("content-type");
+	struct sl_span field, type = {0};
+	uint16_t tag;
+	bool events;
+
+	while (sl_tlv_next(&meta, &tag, &field)) {
+		if (tag == SL_META_CONTENT_TYPE)
+			type = field;
+		else if (tag == SL_META_HEADER && field.len > name.len &&
+			 field.ptr[0] == name.len &&
+			 sl_span_eq_nocase(sl_span_first(sl_span_skip(field, 1), name.len), name))
+			type = sl_span_skip(field, 1 + name.len);
+	}
+	events = is_type(type, "text/event-stream");
+	if (!events && !is_type(type, "application/json"))
+		return;
+	x->usage = sl_mempool_get(&x->core->usage_scans);
+	if (x->usage)
+		sl_usage_scan_begin(x->usage, x->route->usage_member, events);
+}
+
+void sl_quotas_read_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	if (r->first && !x->usage && r->meta.len)
+		begin_reply(x, r->meta);
+	if (x->usage)
+		sl_usage_scan_read(x->usage, r->body);
+}
+
+void sl_quotas_end_reply(struct sl_exchange *x)
+{
+	uint64_t n;
+	bool found = sl_usage_scan_value(x->usage, &n);
+
+	for (uint32_t i = 0; i < x->route->quota_cnt; i++) {
+		const struct sl_cfg_quota *q = quota_of(x, i);
+
+		if (!q->usage_member || !rate_of(x, q)->tokens)
+			continue;
+		if (found)
+			charge_client(x, i, n);
+		else
+			count(&q->table->unreadable);
+	}
+	sl_mempool_put(&x->core->usage_scans, x->usage);
+	x->usage = NULL;
 }
 
 void sl_quotas_close(struct sl_exchange *x)

@@ -17,6 +17,7 @@ struct sl_config;
 struct sl_exchange;
 struct sl_reply_parts;
 struct sl_request;
+struct sl_rpc_reply;
 
 enum { SL_QUOTA_FIELD = 160 }; /* longest value of a RateLimit field */
 
@@ -33,6 +34,10 @@ enum sl_outcome sl_quotas_admit(struct sl_exchange *x, const struct sl_request *
  * Only with x->charges.
  */
 void sl_quotas_charge(struct sl_exchange *x, struct sl_span meta);
+/* Reads a part of a reply for quotas with a usage_member. Only with x->charges. */
+void sl_quotas_read_reply(struct sl_exchange *x, const struct sl_rpc_reply *r);
+/* Takes the tokens that were read. Only with x->usage. */
+void sl_quotas_end_reply(struct sl_exchange *x);
 /* Counts the end of a request in quotas with max_requests. */
 void sl_quotas_close(struct sl_exchange *x);
 /* Adds RateLimit fields to the reply of a RATE_LIMIT, and sets its Retry-After. */

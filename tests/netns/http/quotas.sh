@@ -13,7 +13,17 @@ class H(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         used = self.rfile.read(int(self.headers["content-length"]))
         self.send_response(200)
-        if "trailer" in self.path:
+        if "openai" in self.path: # an event stream, in two pieces, or one object
+            events = "events" in self.path
+            text = b'{"choices": [], "usage": {"total_tokens": %s}}' % used
+            if events:
+                text = b'data: {"usage": null}\n\ndata: ' + text + b"\n\ndata: [DONE]\n\n"
+            self.send_header("Content-Type", "text/event-stream" if events else "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            for piece in (text[:45], text[45:]):
+                self.wfile.write(piece)
+        elif "trailer" in self.path:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             self.wfile.write(b"2\r\nok\r\n0\r\nX-Tokens-Used: %s\r\n\r\n" % used)
@@ -46,6 +56,9 @@ route "/both" { respond { body = "ok" }  quotas = {address, all} }
 route "/open" { pool = echo  quotas = {open} }
 route "/grpc.Echo/" { pool = echo  quotas = {grpc} }
 quota tenant { by = header  header = "X-Tenant"  rate = 1/d  burst = 20 }
+quota used { by = header  header = "x-tenant"  rate = 1/d  burst = 10  usage_member = "usage.total_tokens" }
+route "/openai" { pool = app  quotas = {used} }
+route "/openai-events" { pool = app  quotas = {used}  stream = yes }
 pool app { backend a { endpoint = "http://127.0.0.1:8000" } }
 quota tokens { by = header  header = "x-tenant"  rate = 1/d  burst = 10  usage_header = "X-Tokens-Used" }
 route "/usage" { pool = app  quotas = {tokens} }
@@ -154,6 +167,16 @@ def use(tokens):
 expect("of the end", [use(n) for n in ("3", "7", "1")], [(200, True), (200, True), (429, False)])
 EOF
 check "tokens are counted" eval '[ "$(metric "sluice_quota_charged_tokens_total{quota=\"tokens\"")" -eq 149 ] && [ "$(metric "sluice_quota_unreadable_total{quota=\"tokens\"")" -eq 3 ]'
+check_py "replies charge the tokens in their JSON, whole or in events" <<'EOF'
+from tenants import *
+c = Client(V4)
+def use(path, tenant, tokens):
+    c.send(b"POST %s HTTP/1.1\r\nHost: x\r\nX-Tenant: %s\r\nContent-Length: %d\r\n\r\n%s" % (path, tenant, len(tokens), tokens))
+    return c.reply().status
+for path, tenant in ((b"/openai", b"j"), (b"/openai-events", b"k")):
+    expect(path, [use(path, tenant, n) for n in (b"4", b"0", b"-5", b"6", b"1")], [200, 200, 200, 200, 429])
+EOF
+check "they are counted" eval '[ "$(metric "sluice_quota_charged_tokens_total{quota=\"used\"")" -eq 20 ] && [ "$(metric "sluice_quota_unreadable_total{quota=\"used\"")" -eq 2 ]'
 grpc() { cl curl -sS -i --http2-prior-knowledge --max-time 10 -H 'content-type: application/grpc' -H 'te: trailers' --data-binary "@$D/empty" "http://$V4:8080/grpc.Echo/Call" 2>/dev/null | tr -d '\r' >"$D/said"; }
 printf '\0\0\0\0\0' >"$D/empty"
 grpc
