@@ -6,6 +6,8 @@
 arena
 backend a echo --delay-us 2000
 backend b echo --delay-us 2000
+backend c echo --delay-us 90000000
+backend d echo --delay-us 90000000
 gateway <<EOF
 interface $GIF { }
 listener v4 { address = "$V4" port = 8080 }
@@ -14,6 +16,12 @@ pool two {
 	backend a { endpoint = "shm://$D/a.sock" }
 	backend b { endpoint = "shm://$D/b.sock" }
 }
+pool all {
+	batch { policy = direct max_latency = 60s }
+	backend c { endpoint = "shm://$D/c.sock" }
+	backend d { endpoint = "shm://$D/d.sock" }
+}
+route "/all" { pool = all deadline = 60s }
 route "/echo" { pool = two deadline = 5s }
 route "/again" { pool = two deadline = 5s idempotent = yes }
 route "/" { respond { status = 200 body = "hello\n" } }
@@ -78,7 +86,7 @@ check "POST that may not be repeated: answered, or a clear error" under_load POS
 retried() { [ "$(metric 'sluice_retried_total')" -gt 0 ]; }
 check "repeats are counted" retried
 
-check "after all that both are up" within 30 eval '[ "$(metric sluice_backend_up)" -eq 2 ]'
+check "after all that both are up" within 30 eval '[ "$(metric sluice_backend_up)" -eq 4 ]'
 
 # Used again soon: the other one is gone, so only the one that comes back can answer.
 kill_backend a
@@ -111,6 +119,38 @@ restart() {
 check "the only backend restarts: a request waits for it" restart
 backend b echo
 check "ready again" within 30 eval 'admin /readyz | grep -q ^ready'
+
+# All backends of a pool lose 64 requests at once, and restart. The pool had no traffic before: it has 3 retries a second of
+# ten seconds, and a fifth of one by each request.
+cat >"$D/all.py" <<'EOF'
+import collections, json
+from raw import *
+clients = [Client(timeout=90) for _ in range(64)]
+for c in clients:
+    c.send(b"GET /all/x HTTP/1.1\r\nHost: x\r\n\r\n")
+print(json.dumps(collections.Counter(c.reply().status for c in clients)))
+EOF
+all_restart() {
+	local client retried refused seconds=$SECONDS
+	retried=$(metric sluice_retried_total) refused=$(metric sluice_retries_refused_total)
+	cl timeout 100 python3 "$D/all.py" >"$D/statuses" &
+	client=$!
+	within 60 eval '[ "$(metric "sluice_backend_requests_sent_total{worker=\"0\",pool=\"all\"")" -ge 64 ]'
+	kill -KILL "${pid_of[c]}" "${pid_of[d]}"
+	backend c echo
+	backend d echo
+	wait "$client"
+	seconds=$((SECONDS - seconds + 1))
+	retried=$(($(metric sluice_retried_total) - retried)) refused=$(($(metric sluice_retries_refused_total) - refused))
+	echo "$retried retried, $refused refused in $seconds s: $(cat "$D/statuses")"
+	[ "$retried" -gt 0 ] && [ "$refused" -gt 0 ] && [ "$retried" -le $((64 / 5 + 3 * (seconds + 10))) ] &&
+		python3 -c 'import json, sys; o = json.load(open(sys.argv[1])); sys.exit(not set(o) <= {"200", "502", "503"})' "$D/statuses"
+}
+check "all backends restart: retries stay within their budget" all_restart
+check_py "and the gateway recovers" <<'EOF'
+from raw import *
+expect("used", eventually(40, lambda: [get("/all/x").status for _ in range(20)] == [200] * 20), True)
+EOF
 
 # One that stops without dying: its requests end with their deadline, and no one waits for ever.
 kill -STOP "${pid_of[a]}" "${pid_of[b]}"

@@ -62,6 +62,7 @@ done
 check "none was dropped" eval '[ "$(metric sluice_mirror_dropped_total)" = 0 ] && [ "$(metric sluice_mirrored_total)" = 200 ]'
 check "copies are no requests of clients" eval '[ "$(metric sluice_requests_total)" = 200 ]'
 
+check "the mirror is up" test "$(metric "sluice_backend_up{worker=\"0\",pool=\"copy\"")" = 1
 # Mirrors that are stopped, and then gone: requests are answered as ever, and the gateway is ready.
 kill -STOP "${pid_of[copy]}" "${pid_of[server-8002]}"
 for way in sdk web; do
@@ -70,7 +71,7 @@ for way in sdk web; do
 done
 kill_backend copy
 kill_backend server-8002
-check "the mirror's backend is down" within 30 eval '[ "$(metric "sluice_backend_up{pool=\"copy\"")" = 0 ]'
+check "the mirror's backend is down" within 30 eval '[ "$(metric "sluice_backend_up{worker=\"0\",pool=\"copy\"")" = 0 ]'
 for way in sdk web; do
 	[ $way = sdk ] && suffix= || suffix=-server
 	check "$way: the mirror is gone" answers main$suffix -d hello -H "x-canary: no" "http://$V4:8080/$way/echo"
