@@ -192,17 +192,6 @@ int sl_backend_run(struct sl_backend *b)
 	return rc < 0 ? rc : 0;
 }
 
-void sl_backend_stop(struct sl_backend *b)
-{
-	static const uint64_t one = 1;
-	int saved = errno;
-
-	atomic_store(&b->stop, true);
-	if (write(b->wake_fd, &one, sizeof(one)) < 0)
-		errno = saved;
-}
-
-/* Also takes replies of `done` callbacks. */
 static void take_all(struct sl_backend *b)
 {
 	while (sl_be_replies_take(b))
@@ -283,38 +272,4 @@ void sl_backend_leave(struct sl_backend *b, bool leave)
 {
 	atomic_store_explicit(&b->leaves, leave, memory_order_relaxed);
 	sl_be_wake(b);
-}
-
-static void stats_now(const struct sl_backend *b, struct sl_backend_stats *out)
-{
-	*out = b->stats;
-	for (unsigned i = 0; i < b->listener_cnt; i++)
-		out->refused += b->listeners[i]->refused;
-	out->channels = b->channel_cnt;
-	out->open_requests = b->open_cnt;
-}
-
-void sl_be_stats_publish(struct sl_backend *b)
-{
-	if (b->opt.inline_handler)
-		return;
-	pthread_mutex_lock(&b->stats_lock);
-	stats_now(b, &b->published);
-	pthread_mutex_unlock(&b->stats_lock);
-}
-
-void sl_backend_stats(struct sl_backend *b, struct sl_backend_stats *out)
-{
-	struct sl_backend_stats s;
-	size_t size = out->size;
-
-	if (b->opt.inline_handler) {
-		stats_now(b, &s);
-	} else {
-		pthread_mutex_lock(&b->stats_lock);
-		s = b->published;
-		pthread_mutex_unlock(&b->stats_lock);
-	}
-	s.size = size;
-	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms batches from the queue, and runs or offers them. Other upcalls go through sl_be_upcall().
+ * Forms batches from the queue, and runs or offers them.
  */
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
@@ -71,31 +71,4 @@ unsigned sl_be_batch_offer(struct sl_backend *b)
 	atomic_store_explicit(&b->turn, TURN_HANDLER, memory_order_release);
 	sl_be_wake_handler(b);
 	return count;
-}
-
-void sl_be_flush(struct sl_backend *b)
-{
-	struct sl_list *at;
-
-	b->flushed_ns = b->now_ns;
-	sl_list_for_each (at, &b->channels) {
-		struct channel *ch = sl_container_of(at, struct channel, node);
-
-		if (!ch->up)
-			continue;
-		sl_be_replies_pack(ch);
-		sl_link_flush(&ch->link, b->now_ns);
-	}
-}
-
-void sl_be_upcall(struct request *rq, sl_request_fn *fn)
-{
-	struct sl_backend *outer;
-
-	if (!fn)
-		return;
-	outer = sl_be_step_out();
-	rq->channel->b->upcalls++;
-	fn(rq->channel->b->opt.arg, &rq->view);
-	sl_be_polling = outer;
 }

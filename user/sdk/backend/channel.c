@@ -386,20 +386,6 @@ static void arm_channel(struct channel *ch)
 	b->resting[b->resting_cnt++] = ch;
 }
 
-void sl_be_channel_wake(struct channel *ch)
-{
-	struct sl_backend *b = ch->b;
-	struct channel *last;
-
-	ch->used = true;
-	if (!sl_list_empty(&ch->node))
-		return;
-	last = b->resting[--b->resting_cnt];
-	b->resting[ch->rest_at] = last;
-	last->rest_at = ch->rest_at;
-	sl_list_add_tail(&b->channels, &ch->node);
-}
-
 void sl_be_channels_wake(struct sl_backend *b)
 {
 	while (b->resting_cnt)

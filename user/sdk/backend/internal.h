@@ -245,7 +245,6 @@ bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t);
 void sl_be_channel_close(struct channel *ch);
 /* channel.c. Called every TICK_NS. */
 void sl_be_channel_tick(struct channel *ch, uint64_t now_ns);
-void sl_be_channel_wake(struct channel *ch);
 void sl_be_channels_wake(struct sl_backend *b);
 void sl_be_channels_wake_blocked(struct sl_backend *b);
 void sl_be_channels_look(struct sl_backend *b);
@@ -264,30 +263,38 @@ void sl_be_request_close(struct request *rq, enum sl_rpc_status status);
 
 /* Sends an interim reply. `waits`: -EAGAIN without memory, and a later upcall; else -ENOBUFS. */
 int sl_be_reply_interim(struct sl_request_view *view, const struct sl_reply_args *args, bool waits);
-/*
- * Checks a struct that begins with `size`; `known`: its size here, in the first version. Returns 0,
- * -EINVAL or -E2BIG.
- */
-int sl_be_check_size(const void *given, size_t size, size_t known);
 
-/* waiting.c. Counts a reply in `unsent` until it is sent or waits for credit. */
+/* reply_queue.c. Counts a reply in `unsent` until it is sent or waits for credit. */
 void sl_be_reply_count(struct reply *rp);
-/* Any thread; in the I/O thread it may end the request. */
-void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
+void sl_be_reply_uncount(struct reply *rp);
+/* Queues a reply that is within its credit. */
+void sl_be_reply_append(struct channel *ch, struct reply *rp);
+/* Allocates a reply without bytes. Returns NULL at the limit, which ignores other threads' memory. */
+struct reply *sl_be_end_alloc(struct channel *ch);
+void sl_be_reply_free(struct reply *rp);
+void sl_be_replies_drop(struct request *rq);
 /* Returns 0 or -ENOMEM. */
 int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status);
+
+/* waiting.c. Any thread; in the I/O thread it may end the request. */
+void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp);
 /* Processes other threads' replies. Returns false without any. */
 bool sl_be_replies_take(struct sl_backend *b);
-void sl_be_wake(struct sl_backend *b);
-/* Packs RESPONSE messages, most urgent class first. */
+/* Returns false if the sum is implausible. */
+bool sl_be_reply_credit(struct request *rq, uint32_t bytes);
+/*
+ * Ends stalled replies of the largest share while the channel uses over a quarter of the free
+ * memory.
+ */
+void sl_be_replies_relieve(struct channel *ch);
+
+/* respond.c. Packs RESPONSE messages, most urgent class first. */
 void sl_be_replies_pack(struct channel *ch);
 /* Frees the unpacked replies of a channel that is down. */
 void sl_be_replies_forget(struct channel *ch);
 void sl_be_replies_sent(struct channel *ch, struct sl_send *s);
-void sl_be_reply_free(struct reply *rp);
-void sl_be_replies_drop(struct request *rq);
-/* Returns false if the sum is implausible. */
-bool sl_be_reply_credit(struct request *rq, uint32_t bytes);
+/* Packs and sends the replies of all channels. */
+void sl_be_flush(struct sl_backend *b);
 
 /* share.c. I/O thread, except sl_be_foreign_take() and sl_be_foreign_undo(). */
 void sl_be_share_init(struct client_share *share, struct channel *ch, uint32_t client);
@@ -311,10 +318,10 @@ bool sl_be_foreign_take(struct client_share *share, size_t len);
 void sl_be_foreign_undo(struct client_share *share, size_t len);
 void sl_be_foreign_give(struct client_share *share, size_t len);
 /*
- * Ends stalled replies of the largest share while the channel uses over a quarter of the free
- * memory.
+ * Returns the request of the largest share that has stalled longest; NULL: none, or the channel
+ * uses at most a quarter of the free memory.
  */
-void sl_be_replies_relieve(struct channel *ch);
+struct request *sl_be_share_longest_stalled(struct channel *ch);
 
 /* stream.c. */
 void sl_be_stream_open(struct request *rq, const struct sl_part *part);
@@ -331,7 +338,12 @@ void sl_be_stream_free(struct request *rq);
 unsigned sl_be_batch_run(struct sl_backend *b);
 /* Offers a batch to the handler's thread if it is idle. Returns its size. */
 unsigned sl_be_batch_offer(struct sl_backend *b);
-void sl_be_flush(struct sl_backend *b);
+
+/* wake.c. Called after work for the I/O thread was published. */
+void sl_be_wake(struct sl_backend *b);
+void sl_be_wake_handler(struct sl_backend *b);
+/* Lets the next pass look at the channel. I/O thread. */
+void sl_be_channel_wake(struct channel *ch);
 /* Calls `fn`, if not NULL; its replies are processed later. */
 void sl_be_upcall(struct request *rq, sl_request_fn *fn);
 /* Used around a call of the program: its replies then end no request meanwhile. */
@@ -356,12 +368,16 @@ void sl_be_close_listeners(struct sl_backend *b);
 
 /* threads.c. Handler's thread. Returns the number of batches or -errno. */
 int sl_be_handle_wait(struct sl_backend *b, unsigned wait_us);
-void sl_be_wake_handler(struct sl_backend *b);
 bool sl_be_is_io_thread(const struct sl_backend *b);
 bool sl_be_io_ended(const struct sl_backend *b);
 void sl_be_io_join(struct sl_backend *b);
 
-/* backend.c. Copies the counters for sl_backend_stats() in other threads. I/O thread. */
+/*
+ * api.c. Checks a struct that begins with `size`; `known`: its size here, in the first version.
+ * Returns 0, -EINVAL or -E2BIG.
+ */
+int sl_be_check_size(const void *given, size_t size, size_t known);
+/* Copies the counters for sl_backend_stats() in other threads. I/O thread. */
 void sl_be_stats_publish(struct sl_backend *b);
 
 #endif

@@ -11,21 +11,6 @@
  */
 enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
 
-int sl_be_check_size(const void *given, size_t size, size_t known)
-{
-	const unsigned char *bytes = given;
-
-	if (!size || size == known)
-		return 0;
-	if (size < known)
-		return -EINVAL; /* of no release */
-	for (size_t i = known; i < size; i++) {
-		if (bytes[i])
-			return -E2BIG;
-	}
-	return 0;
-}
-
 static int check_args(const struct sl_reply_args *a)
 {
 	return a->priority < SL_CLASS_CNT ? sl_be_check_size(a, a->size, sizeof(*a)) : -EINVAL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of a channel, and the program's accessors. */
+/* Requests of a channel. */
 #include "sdk/backend/internal.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/tlv.h"
 
 static struct request **bucket_of(struct channel *ch, uint64_t id)
@@ -180,45 +179,4 @@ void sl_be_request_free(struct request *rq)
 	ch->mem_used -= rq->size;
 	ch->b->open_cnt--;
 	sl_capped_free(&ch->b->request_mem, rq);
-}
-
-static bool find_field(struct sl_span rest, uint16_t want, const char *name, const char **value,
-		       size_t *value_len)
-{
-	size_t name_len = strlen(name);
-	struct sl_span field;
-	uint16_t tag;
-
-	while (sl_tlv_next(&rest, &tag, &field)) {
-		if (tag != want || field.len < 1 + name_len || field.ptr[0] != name_len ||
-		    memcmp(field.ptr + 1, name, name_len) != 0)
-			continue;
-		*value = (const char *)field.ptr + 1 + name_len;
-		*value_len = field.len - 1 - name_len;
-		return true;
-	}
-	return false;
-}
-
-bool sl_request_header(const struct sl_request_view *rq, const char *name, const char **value,
-		       size_t *value_len)
-{
-	return ((const struct request *)rq)->has_headers &&
-	       find_field(sl_span_of(rq->meta, rq->meta_len), SL_META_HEADER, name, value,
-			  value_len);
-}
-
-bool sl_request_trailer(const struct sl_request_view *rq, const char *name, const char **value,
-			size_t *value_len)
-{
-	return find_field(sl_span_of(rq->trailers, rq->trailers_len), SL_META_TRAILER, name, value,
-			  value_len);
-}
-
-bool sl_request_cancelled(const struct sl_request_view *view)
-{
-	const struct request *rq = (const struct request *)view;
-
-	return atomic_load_explicit(&rq->gone, memory_order_relaxed) ||
-	       (rq->deadline_ns != UINT64_MAX && sl_now_ns() >= rq->deadline_ns);
 }

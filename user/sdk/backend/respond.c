@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packs replies of a channel into RESPONSE messages. */
-#include <errno.h>
 #include "sdk/backend/internal.h"
 
 static const uint8_t zeros[8];
@@ -122,4 +121,19 @@ void sl_be_replies_sent(struct channel *ch, struct sl_send *s)
 		sl_be_reply_free(rp);
 	}
 	sl_be_reply_mem_give(&ch->unknown, s);
+}
+
+void sl_be_flush(struct sl_backend *b)
+{
+	struct sl_list *at;
+
+	b->flushed_ns = b->now_ns;
+	sl_list_for_each (at, &b->channels) {
+		struct channel *ch = sl_container_of(at, struct channel, node);
+
+		if (!ch->up)
+			continue;
+		sl_be_replies_pack(ch);
+		sl_link_flush(&ch->link, b->now_ns);
+	}
 }

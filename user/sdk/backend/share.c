@@ -4,14 +4,10 @@
  * dynamic thresholds (Choudhury, Hahne 1998) at both levels: an address may use as much as is left
  * to its channel. Requests without an address use a common share.
  */
-#include <errno.h>
-#include "base/clock.h"
 #include "sdk/backend/internal.h"
 
 /* shares examined per call */
 enum { LOOKS = 64 };
-
-#define STALLED_NS SL_NS_PER_SEC
 
 static struct client_share **bucket_of(const struct channel *ch, uint32_t client)
 {
@@ -211,22 +207,10 @@ static struct client_share *find_largest(struct channel *ch)
 	return largest && used_by(largest) * ch->share_cnt >= channel_used(ch) ? largest : NULL;
 }
 
-void sl_be_replies_relieve(struct channel *ch)
+struct request *sl_be_share_longest_stalled(struct channel *ch)
 {
-	struct sl_backend *b = ch->b;
-	struct client_share *share;
+	struct client_share *share =
+		channel_used(ch) > memory_left(ch->b) / 4 ? find_largest(ch) : NULL;
 
-	while (channel_used(ch) > memory_left(b) / 4 && (share = find_largest(ch))) {
-		struct request *rq = sl_list_first(&share->stalled, struct request, stalled);
-
-		/* negative if it began to wait between passes */
-		int64_t age_ns = (int64_t)(b->now_ns - b->away_ns - rq->credit_ns);
-
-		if (age_ns < (int64_t)STALLED_NS)
-			return;
-		if (sl_be_answer(ch, rq->id, rq->class, SL_RPC_LOST))
-			ch->link.error = -ENOBUFS;
-		b->stats.cancelled++;
-		sl_be_request_free(rq);
-	}
+	return share ? sl_list_first(&share->stalled, struct request, stalled) : NULL;
 }

@@ -5,7 +5,6 @@
  * `turn` passes a batch (release, acquire). A thread announces sleep, then checks once more. The
  * other publishes work, executes a fence, and signals a sleeping thread.
  */
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
@@ -60,18 +59,6 @@ void sl_be_io_join(struct sl_backend *b)
 	sl_backend_stop(b);
 	pthread_join(b->io_thread, NULL);
 	atomic_store(&b->io_state, IO_NONE);
-}
-
-void sl_be_wake_handler(struct sl_backend *b)
-{
-	static const uint64_t one = 1;
-
-	/* Pairs with the fence of arm_io(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&b->waiting, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&b->waiting, false, memory_order_relaxed) &&
-	    write(b->work_fd, &one, sizeof(one)) < 0)
-		return;
 }
 
 static bool has_batch(const struct sl_backend *b)

@@ -1,92 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies between reply.c and respond.c. `room` limits what programs may queue (EAGAIN), `credit`
+ * Replies between reply.c and reply_queue.c. `room` limits what programs may queue (EAGAIN), `credit`
  * what is sent.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 
-enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30, ENDS_SHARE = 4 };
-
-static size_t size_of(const struct reply *rp)
-{
-	return sizeof(*rp) + sl_rpc_pad8(rp->entry.meta_len) +
-	       (rp->lent ? 0 : sl_rpc_pad8(rp->entry.len));
-}
-
-void sl_be_reply_count(struct reply *rp)
-{
-	rp->counted = true;
-	atomic_fetch_add_explicit(&rp->share->channel->unsent, size_of(rp), memory_order_relaxed);
-}
-
-static void uncount_reply(struct reply *rp)
-{
-	if (!rp->counted)
-		return;
-	rp->counted = false;
-	atomic_fetch_sub_explicit(&rp->share->channel->unsent, size_of(rp), memory_order_relaxed);
-}
-
-static void give_foreign(struct reply *rp)
-{
-	size_t len = size_of(rp);
-	struct client_share *share = rp->share;
-
-	free(rp);
-	sl_be_foreign_give(share, len);
-}
-
-void sl_be_reply_free(struct reply *rp)
-{
-	struct reply *piece = rp->whole ? rp : NULL;
-	struct sl_backend *outer;
-	sl_reply_done_fn *done;
-	void *arg;
-
-	if (piece) {
-		rp = piece->whole;
-		sl_be_reply_mem_give(rp->share, piece);
-	}
-	if (--rp->pieces)
-		return;
-	done = rp->lent ? rp->done : NULL;
-	arg = rp->done_arg;
-	uncount_reply(rp);
-	switch (rp->where) {
-	case REPLY_POOLED: sl_be_reply_mem_give(rp->share, rp); break;
-	case REPLY_MALLOC: give_foreign(rp); break;
-	default: break;
-	}
-	if (done) {
-		outer = sl_be_step_out();
-		done(arg);
-		sl_be_polling = outer;
-	}
-}
-
-void sl_be_replies_drop(struct request *rq)
-{
-	struct reply *rp;
-
-	while ((rp = rq->waiting)) {
-		rq->waiting = rp->next;
-		sl_be_reply_free(rp);
-	}
-	rq->waiting_end = &rq->waiting;
-}
-
-static void append_reply(struct channel *ch, struct reply *rp)
-{
-	rp->next = NULL;
-	*ch->replies[rp->priority].end = rp;
-	ch->replies[rp->priority].end = &rp->next;
-	ch->classes |= UINT32_C(1) << rp->priority;
-	sl_be_channel_wake(ch);
-}
+enum { PIECE_MIN = 4096, CREDIT_MAX = 1 << 30 };
+#define STALLED_NS SL_NS_PER_SEC
 
 static struct reply *pop_waiting(struct request *rq)
 {
@@ -127,7 +50,7 @@ static bool cut_piece(struct request *rq, struct reply *rp)
 	rq->credit -= sl_rpc_cost(&piece->entry);
 	if (len == left)
 		sl_be_reply_free(pop_waiting(rq));
-	append_reply(rq->channel, piece);
+	sl_be_reply_append(rq->channel, piece);
 	return true;
 }
 
@@ -152,10 +75,10 @@ static void send_waiting(struct request *rq)
 
 		if (!rp->cut && cost <= rq->credit) {
 			rq->credit -= cost;
-			append_reply(ch, pop_waiting(rq));
+			sl_be_reply_append(ch, pop_waiting(rq));
 		} else if (cost > rp->entry.len || !cut_piece(rq, rp)) {
 			for (; rp; rp = rp->next)
-				uncount_reply(rp);
+				sl_be_reply_uncount(rp);
 			stall_request(rq);
 			return;
 		}
@@ -178,17 +101,6 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 		sl_be_upcall(rq, b->opt.on_writable);
 	send_waiting(rq);
 	return true;
-}
-
-/* Ignores other threads' memory. */
-static struct reply *end_alloc(struct channel *ch)
-{
-	const struct sl_capped_alloc *m = &ch->b->reply_mem;
-	size_t used = atomic_load_explicit(&ch->reply_used, memory_order_relaxed);
-
-	if (used + sizeof(struct reply) > (m->limit - m->used) * ENDS_SHARE)
-		return NULL;
-	return sl_be_reply_mem_take(&ch->unknown, sizeof(struct reply));
 }
 
 /*
@@ -229,7 +141,7 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 	rq->taken |= !(rp->entry.flags & SL_ENTRY_GO_ON);
 	/* freed with the request, before the reply is sent */
 	if (rp->where == REPLY_EMBEDDED) {
-		struct reply *copy = end_alloc(ch);
+		struct reply *copy = sl_be_end_alloc(ch);
 
 		if (copy) {
 			memcpy(copy, rp, sizeof(*copy));
@@ -253,18 +165,6 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 		sl_be_stream_over(rq);
 	}
 	send_waiting(rq);
-}
-
-void sl_be_wake(struct sl_backend *b)
-{
-	static const uint64_t one = 1;
-
-	/* Pairs with the fence of sl_be_arm(): one of the two sees the other's store. */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&b->sleeping, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&b->sleeping, false, memory_order_relaxed) &&
-	    write(b->wake_fd, &one, sizeof(one)) < 0)
-		return;
 }
 
 void sl_be_reply_hand_over(struct sl_backend *b, struct reply *rp)
@@ -300,19 +200,20 @@ bool sl_be_replies_take(struct sl_backend *b)
 	return true;
 }
 
-int sl_be_answer(struct channel *ch, uint64_t id, uint8_t priority, enum sl_rpc_status status)
+void sl_be_replies_relieve(struct channel *ch)
 {
-	struct reply *rp = end_alloc(ch);
+	struct sl_backend *b = ch->b;
+	struct request *rq;
 
-	if (!rp)
-		return -ENOMEM;
-	*rp = (struct reply){
-		.share = &ch->unknown,
-		.entry = {.id = id, .status = (uint8_t)status},
-		.where = REPLY_POOLED,
-		.pieces = 1,
-		.priority = priority,
-	};
-	append_reply(ch, rp);
-	return 0;
+	while ((rq = sl_be_share_longest_stalled(ch))) {
+		/* negative if it began to wait between passes */
+		int64_t age_ns = (int64_t)(b->now_ns - b->away_ns - rq->credit_ns);
+
+		if (age_ns < (int64_t)STALLED_NS)
+			return;
+		if (sl_be_answer(ch, rq->id, rq->class, SL_RPC_LOST))
+			ch->link.error = -ENOBUFS;
+		b->stats.cancelled++;
+		sl_be_request_free(rq);
+	}
 }
