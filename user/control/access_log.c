@@ -26,7 +26,7 @@ struct sl_access_log {
 	const char *path; /* NULL: standard output */
 	int fd;
 	struct stat st;
-	struct sl_cfg_access_log cfg; /* of the last tick, without the file name */
+	struct sl_cfg_access_log cfg; /* settings at the last tick, without the file name */
 	double share;                 /* accumulated sample rate; at 1 a line is written */
 	bool stuck, homeless;         /* logged: cannot be written; cannot be reopened */
 	struct sl_strbuf lines;

@@ -256,7 +256,7 @@ static void sample_backend(void *arg, const struct sl_backend_sum *sum)
 	put_quantiles(h, e, BACKEND_P50, BACKEND_P99, codes->bucket);
 }
 
-/* What was counted before the first sample is no rate. */
+/* Counts before the first sample are no rate. */
 static void clear_first(struct sl_history *h, struct history_entry *e)
 {
 	if (e->has_last) {

@@ -23,7 +23,7 @@ enum {
 	SPANS_MAX = 1 << 20, /* bytes that wait */
 	SAMPLED_MAX = SPANS_MAX / 2,
 	FLUSH_AT = 256 << 10,
-	HEAD_MAX = 1024, /* of the request */
+	HEAD_MAX = 1024, /* HTTP head of a POST */
 	REPLY_MAX = 1024,
 	TIMEOUT_S = 5,
 	BACKOFF_MAX_S = 30,
@@ -45,7 +45,7 @@ struct sl_otlp {
 	size_t sent, reply_len;
 	char reply[REPLY_MAX + 1];
 	uint64_t deadline_ns;
-	uint64_t next_ns;  /* of the next POST */
+	uint64_t next_ns;  /* next POST */
 	uint64_t retry_ns; /* none before */
 	unsigned backoff_s;
 };
@@ -247,7 +247,7 @@ static unsigned read_status(const struct sl_otlp *o)
 	return (unsigned)status;
 }
 
-/* Which statuses are repeated: OTLP 1.3, "Retryable Response Codes". */
+/* Statuses that are repeated: OTLP 1.3, "Retryable Response Codes". */
 static void take_status(struct sl_otlp *o, uint64_t now_ns)
 {
 	unsigned status = read_status(o);

@@ -46,7 +46,8 @@ static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct s
 	const size_t addr_len = to->family == 4 ? 4 : 16;
 	const struct ndmsg *nd = NLMSG_DATA(n);
 	const struct rtattr *a = (const void *)((const uint8_t *)nd + NLMSG_ALIGN(sizeof(*nd)));
-	unsigned left = n->nlmsg_len - (unsigned)NLMSG_LENGTH(sizeof(*nd));
+	int left = (int)n->nlmsg_len -
+		   (int)NLMSG_LENGTH(sizeof(*nd)); /* RTA_NEXT() may step below 0 */
 	bool match = false, have_mac = false;
 
 	if (nd->ndm_ifindex != ifindex ||
