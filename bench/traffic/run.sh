@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh: choice of members, failures, affinity, routing by model, limits, traces (otlp.sh); rows go to bench/results/traffic.tsv; see
-# traffic.py. Needs root and two cores.
+# run.sh: choice of members, failures, affinity, routing by model, limits, traces (otlp.sh); rows go to
+# bench/results/traffic.tsv; see traffic.py. Needs root and two cores.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export BUILD="${BUILD:-${here%/bench/traffic}/build}" PYTHONDONTWRITEBYTECODE=1
