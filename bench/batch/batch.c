@@ -44,6 +44,8 @@ static const struct sim_setting settings[] = {
 #define ALPHA 0.12
 #define BETA  0.003
 #define ONE   .backends = {{ALPHA, BETA, 0}}, .backend_cnt = 1
+/* As a GPU with a bound of 5 ms: 0.30 ms and 1 us per request. */
+#define GPU .backends = {{0.06, 0.0002, 0}}, .backend_cnt = 1
 
 /* clang-format off */
 static const struct sim_pattern patterns[] = {
@@ -59,6 +61,8 @@ static const struct sim_pattern patterns[] = {
 	{"patient_90", .load = 0.90, .patient = true, ONE},
 	{"patient_110", .load = 1.10, .patient = true, ONE},
 	{"patient_150", .load = 1.50, .patient = true, ONE},
+	{"gpu_90", .load = 0.90, GPU},
+	{"gpu_bursts", .load = 0.40, .burst = 1.60, .burst_for = 8, .burst_every = 40, GPU},
 	{"steps", .load = 0.90, .backends = {{ALPHA, BETA, 32}}, .backend_cnt = 1},
 };
 /* clang-format on */
@@ -322,6 +326,27 @@ static double over_fixed(const struct sim_setting *s, const struct sim_pattern *
 	return o->adaptive.goodput / o->fixed.goodput;
 }
 
+static double over_undelayed(const struct sim_setting *s, const struct sim_pattern *p,
+			     const struct outcome *o)
+{
+	(void)s, (void)p;
+	return o->adaptive.goodput / o->undelayed.goodput;
+}
+
+static double p99_over_fixed(const struct sim_setting *s, const struct sim_pattern *p,
+			     const struct outcome *o)
+{
+	(void)s, (void)p;
+	return o->adaptive.p99_ms / o->fixed.p99_ms;
+}
+
+static double p99_over_undelayed(const struct sim_setting *s, const struct sim_pattern *p,
+				 const struct outcome *o)
+{
+	(void)s, (void)p;
+	return o->adaptive.p99_ms / o->undelayed.p99_ms;
+}
+
 static double over_aimd(const struct sim_setting *s, const struct sim_pattern *p,
 			const struct outcome *o)
 {
@@ -363,6 +388,9 @@ int main(int argc, char **argv)
 	ratios("p99_over_bound", p99_over_bound, out);
 	ratios("goodput_over_capacity", over_capacity, out);
 	ratios("adaptive_over_best_fixed", over_fixed, out);
+	ratios("adaptive_over_undelayed", over_undelayed, out);
+	ratios("p99_over_best_fixed", p99_over_fixed, out);
+	ratios("p99_over_undelayed", p99_over_undelayed, out);
 	ratios("adaptive_over_aimd", over_aimd, out);
 	return 0;
 }
