@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include "base/rtattr.h"
 
 enum {
 	EVENTS_PER_POLL = 1024,
@@ -56,24 +57,18 @@ static void *add_item(struct list *l)
 	return memset((char *)l->items + l->cnt++ * l->size, 0, l->size);
 }
 
-/* Ends at an attribute that is longer than the rest. RTA_NEXT() would wrap around without padding. */
 static void read_attrs(struct attrs *a, const void *first, size_t len)
 {
-	const struct rtattr *rta = first;
+	const struct rtattr *rta;
 
 	memset(a, 0, sizeof(*a));
-	while (len >= sizeof(*rta) && rta->rta_len >= sizeof(*rta) && rta->rta_len <= len) {
+	for (rta = sl_rtattr_first(first, len); rta; rta = sl_rtattr_next(rta, &len)) {
 		const unsigned type = rta->rta_type & (unsigned)NLA_TYPE_MASK;
-		const size_t step = RTA_ALIGN((size_t)rta->rta_len);
 
 		if (type <= ATTR_MAX)
 			a->at[type] = rta;
 		else
 			a->unknown = true;
-		if (step >= len)
-			break;
-		len -= step;
-		rta = (const struct rtattr *)((const char *)rta + step);
 	}
 }
 

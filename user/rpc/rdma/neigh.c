@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "base/rtattr.h"
 
 enum {
 	REPLY_LEN = 1024,
@@ -81,10 +82,11 @@ static bool query_kernel(int fd, const struct neigh_request *q, unsigned short t
 	       a->h.nlmsg_len >= NLMSG_LENGTH(sizeof(struct rtmsg));
 }
 
-/* `left` is signed: RTA_NEXT() steps below 0 at a last attribute without padding. */
-static void parse_hop(const struct rtattr *at, int left, struct neigh_hop *to)
+static void parse_hop(const void *attrs, size_t left, struct neigh_hop *to)
 {
-	for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
+	const struct rtattr *at;
+
+	for (at = sl_rtattr_first(attrs, left); at; at = sl_rtattr_next(at, &left)) {
 		if (at->rta_type == RTA_OIF && RTA_PAYLOAD(at) == sizeof(to->ifindex))
 			memcpy(&to->ifindex, RTA_DATA(at), sizeof(to->ifindex));
 		if (at->rta_type == RTA_GATEWAY && RTA_PAYLOAD(at) == to->address.len)
@@ -110,7 +112,7 @@ static uint8_t lookup_route(int fd, unsigned ifindex, const struct neigh_addr *f
 	add_attr(&q, RTA_OIF, &ifindex, sizeof(ifindex));
 	if (!query_kernel(fd, &q, RTM_NEWROUTE, &a))
 		return RTN_UNSPEC;
-	parse_hop(RTM_RTA(route), (int)RTM_PAYLOAD(&a.h), to);
+	parse_hop(RTM_RTA(route), RTM_PAYLOAD(&a.h), to);
 	return route->rtm_type;
 }
 

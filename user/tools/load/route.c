@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "base/rtattr.h"
 
 enum { TRIES = 50, TRY_US = 20000, DISCARD_PORT = 9, DUMP_LEN = 32768 };
 
@@ -45,15 +46,16 @@ static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct s
 {
 	const size_t addr_len = to->family == 4 ? 4 : 16;
 	const struct ndmsg *nd = NLMSG_DATA(n);
-	const struct rtattr *a = (const void *)((const uint8_t *)nd + NLMSG_ALIGN(sizeof(*nd)));
-	int left = (int)n->nlmsg_len -
-		   (int)NLMSG_LENGTH(sizeof(*nd)); /* RTA_NEXT() may step below 0 */
+	const struct rtattr *a;
+	size_t left;
 	bool match = false, have_mac = false;
 
-	if (nd->ndm_ifindex != ifindex ||
+	if (n->nlmsg_len < NLMSG_LENGTH(sizeof(*nd)) || nd->ndm_ifindex != ifindex ||
 	    !(nd->ndm_state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)))
 		return false;
-	for (; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+	left = n->nlmsg_len - NLMSG_LENGTH(sizeof(*nd));
+	a = sl_rtattr_first((const uint8_t *)nd + NLMSG_ALIGN(sizeof(*nd)), left);
+	for (; a; a = sl_rtattr_next(a, &left)) {
 		if (a->rta_type == NDA_DST && RTA_PAYLOAD(a) == addr_len)
 			match = memcmp(RTA_DATA(a), to->addr, addr_len) == 0;
 		if (a->rta_type == NDA_LLADDR && RTA_PAYLOAD(a) == 6) {
