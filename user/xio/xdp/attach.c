@@ -68,9 +68,9 @@ void sl_xdp_renew(struct sl_xdp *x)
 
 static void allow_frags(struct sluice_bpf *skel)
 {
-	struct bpf_program *p;
+	struct bpf_program *p = NULL;
 
-	bpf_object__for_each_program (p, skel->obj)
+	while ((p = bpf_object__next_program(skel->obj, p)))
 		bpf_program__set_flags(p, bpf_program__flags(p) | BPF_F_XDP_HAS_FRAGS);
 }
 
