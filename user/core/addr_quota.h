@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Per-address quotas: what each client address uses of a worker, and how much it may use.
+ * Usage and limits of each client address on a worker.
  *
  *   address --SipHash--> slots --> quota { connections, exchanges, reading, frames }
  *                                    |
  *                   ranks: [16..31] [32..63] [64..127] ...   quotas by how much they use
  *
  * An IPv4 address or an IPv6 /64 has one quota while it has a connection, and a little longer if
- * requests are limited by time. Datagrams prove no address and share one quota. Counting is O(1).
- * So is finding a quota that uses at least three eighths of the heaviest one. Nothing is allocated
- * after the start. README.md of this room describes the limits.
+ * requests are limited by time. Counting is O(1). So is finding a quota that uses at least three
+ * eighths of the heaviest one. Nothing is allocated after the start. README.md has the limits.
  */
 #ifndef SL_CORE_ADDR_QUOTA_H
 #define SL_CORE_ADDR_QUOTA_H

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of the RPC: replies, failures, the end of batches. */
 #include "base/clock.h"
 #include "core/client.h"
 #include "core/outcome.h"

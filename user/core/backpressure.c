@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backpressure while frames are short, before anything is ended (evict.c). Bodies of the heaviest
- * addresses first get small windows, then are not read. They resume in order.
+ * Backpressure while frames are short, before anything is ended (evict.c); see README.md.
  *
  *   HTTP/1:  the bytes stay in TCP, whose window closes
  *   HTTP/2:  the bytes that the window allowed are stored; the window is not opened again

@@ -25,7 +25,6 @@ struct sl_body_match {
  * refusal of a request without a body.
  */
 enum sl_outcome sl_body_match_begin(struct sl_exchange *x, const struct sl_request *rq);
-/* Reads a piece of the body. */
 void sl_body_match_read(struct sl_exchange *x, struct sl_span bytes);
 /* Returns true if nothing more needs to be read. `end`: the body is complete. */
 bool sl_body_match_over(struct sl_exchange *x, bool end);

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A client's connection: passes bytes between stream and front, and keeps the phase for time-outs.
- */
 #include "core/client.h"
 #include "core/mirror.h"
 
@@ -441,10 +438,7 @@ static const struct sl_front_ops *find_front(const struct sl_client *cl, struct 
 	}
 }
 
-/*
- * Detects the protocol by the first four bytes. Keeps a shorter first segment. Returns the bytes
- * used.
- */
+/* Keeps a shorter first segment. Returns the bytes used. */
 static size_t detect_front(struct sl_client *cl, const struct sl_chunk *chunk)
 {
 	uint8_t first[DETECT_LEN], kept_len = cl->first_len;

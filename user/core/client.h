@@ -12,7 +12,7 @@
 #include "sock/sock.h"
 #include "tcp/conn.h"
 
-/* The next expected event of a client. Each phase has a time-out in the configuration. */
+/* The next expected event; each phase has a configured time-out. */
 enum sl_client_phase {
 	SL_CLIENT_IDLE,  /* send the next request */
 	SL_CLIENT_HEAD,  /* send the rest of a head; since its first byte (slowloris) */
@@ -100,7 +100,7 @@ void sl_client_timer(struct sl_client *cl);
 void sl_client_time_out(struct sl_client *cl);
 /* Returns the next client, or the first for NULL; NULL: no more. */
 struct sl_client *sl_client_next(struct sl_core *c, const struct sl_client *cl);
-/* Sends RST and frees the client. */
+/* Sends RST; frees the client. */
 SL_COLD void sl_client_abort(struct sl_client *cl);
 /*
  * Closes the connection once idle. One that has sent nothing yet, or is within its TLS handshake,
@@ -135,16 +135,10 @@ static inline bool sl_client_narrow(const struct sl_client *cl, bool narrow)
 
 	return t.ops->narrow(t.self, narrow);
 }
-/*
- * Returns the index of the listener of the client's local address now, or -1: a reload has removed
- * it.
- */
+/* Returns the current index of its local address's listener; -1: removed by a reload. */
 int sl_client_find_listener(const struct sl_client *cl);
 
-/*
- * Returns the current index of the client's or datagram's listener. SL_NO_LISTENER: a reload has
- * removed it.
- */
+/* Returns the current listener of a client or datagram. SL_NO_LISTENER: removed by a reload. */
 enum { SL_NO_LISTENER = UINT16_MAX };
 static inline uint16_t sl_client_listener(const struct sl_client *cl)
 {
@@ -163,9 +157,8 @@ enum sl_client_due {
 	SL_CLIENT_DUE_HEAD,   /* in any phase */
 	SL_CLIENT_DUE_UNREAD, /* of bytes in TCP */
 };
-/* Returns the time in this phase. */
+/* Returns the time in this phase, rounded down. */
 uint64_t sl_client_waited_ms(const struct sl_client *cl);
-/* Sets the client's timer to its next time-out. */
 void sl_client_arm(struct sl_client *cl);
 /* Returns the expired time-out, if any. */
 enum sl_client_due sl_client_due(const struct sl_client *cl);

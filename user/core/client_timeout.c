@@ -22,7 +22,6 @@ static uint64_t phase_limit_ns(const struct sl_client *cl)
 	}
 }
 
-/* In whole milliseconds, rounded down. */
 uint64_t sl_client_waited_ms(const struct sl_client *cl)
 {
 	int32_t ms = (int32_t)((uint32_t)(cl->core->now_ns / SL_NS_PER_MS) - cl->phase_ms);

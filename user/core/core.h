@@ -4,44 +4,44 @@
  *
  * Its files call in one direction, downwards here:
  *
- *   core.c            set-up and tear-down; steps of an event-loop round
+ *   core.c            set-up, tear-down, event-loop round
  *   reload.c          change of configuration
- *   transport.c       TCP events
+ *   transport.c       events of TCP and kernel sockets
  *   dgram.c           requests in single datagrams
  *   backend.c         events of backends
  *   outcome.c         replies as signs of a backend's health
  *   reply.c           replies, pulled by fronts
- *   request.c         requests, pushed by fronts: routing and admission
+ *   request.c         requests, pushed by fronts: routing, admission
  *   evict.c           ends exchanges and connections in a shortage
- *   stream.c          requests forwarded while they are received
+ *   stream.c          streamed requests
  *   dispatch.c        batches to backends
- *   meta.c            metadata block of a request
- *   redirect.c        location of a redirect
+ *   meta.c            metadata block of requests
+ *   redirect.c        redirects
  *   exchange.c        accounting and end of an exchange
- *   sent_batch.c      request buffers that a posted send still reads
+ *   sent_batch.c      buffers that a posted send still reads
  *   event.c           access-log records
  *   trace.c           traces and request ids
  *   backpressure.c    smaller windows and paused bodies
- *   min_rate.c        minimum byte rates of clients
+ *   min_rate.c        minimum byte rates
  *   stream_limits.c   duration and rate of streams
  *   client.c          a connection and its front
- *   client_timeout.c  time-outs of a client
- *   conn_addr.c       addresses of a connection
- *   pool.c            life cycle of pools
- *   serving.c         backends of a pool that get requests, and their weights
+ *   client_timeout.c  time-outs
+ *   conn_addr.c       addresses
+ *   pool.c            life cycle
+ *   serving.c         which backends serve, and their weights
  *   health_table.c    health of backends, shared by workers
  *   health.c          health answers of fronts
  *   router.c          selection of routes
- *   route_pools.c     routes with several pools, or with affinity
+ *   route_pools.c     routes with several pools or affinity
  *   mirror.c          copies of requests to another pool
- *   body_match.c      selection of pools by the body
- *   affinity.c        keys of requests that go to one backend
+ *   body_match.c      pool selection by body
+ *   affinity.c        keys of requests for one backend
  *   prefix_hash.c     keys from beginnings of bodies
- *   usage_scan.c      a number in the body of a reply
- *   json_member.c     one member of a JSON text
- *   limits.c          limits from the configuration
- *   api_key.c         API keys of requests
- *   cors.c            cross-origin requests of web pages
+ *   usage_scan.c      a number in a reply
+ *   json_member.c     a member of JSON text
+ *   limits.c          configured limits
+ *   api_key.c         API keys
+ *   cors.c            cross-origin requests
  *   quota.c           limits of routes per client: rates, open requests
  *   quota_table.c     token buckets of all workers
  *   addr_quota.c      usage and limits per client address
@@ -171,7 +171,7 @@ struct sl_core {
 /* Builds the parts on a net whose ports exist. Returns 0 or -errno. */
 int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *net,
 		 const struct sl_core_maps *maps);
-/* Frees all parts. The worker's thread must have ended. */
+/* The worker's thread must have ended. */
 void sl_core_fini(struct sl_core *c);
 
 /* Sets the burst's time and the Date header. */
@@ -182,17 +182,14 @@ unsigned sl_core_run(struct sl_core *c);
 void sl_core_flush(struct sl_core *c);
 /* Returns when sl_core_run() must be called at the latest. */
 uint64_t sl_core_next_ns(const struct sl_core *c);
-/*
- * Returns whether all pools, a pool or a route can be served (sl_front_env.serving). `arg`: the
- * core.
- */
+/* Tells whether all pools, a pool or a route can be served (sl_front_env.serving). `arg`: core. */
 enum sl_serving sl_core_serving(void *arg, enum sl_asked what, struct sl_span name);
 /* Returns true if a route covers the gRPC service (sl_front_env.routed). `conn`: the client. */
 bool sl_core_routed(void *conn, const struct sl_request *rq, struct sl_span service);
 
 /* Sets the limits of fronts and addresses from the configuration (limits.c). */
 void sl_core_set_limits(struct sl_core *c);
-/* Returns how many bytes of a client are discarded while its reply is sent and after the close. */
+/* Returns how many bytes of a client are discarded during its reply and after the close. */
 uint32_t sl_core_max_discard(const struct sl_cfg_limits *l);
 
 /* Refuses new requests; connections close when they become idle. */

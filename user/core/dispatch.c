@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues requests, and sends batches to backends. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -25,9 +24,7 @@ static uint64_t budget_us(const struct sl_exchange *x, uint64_t now_ns)
 	return left ? left : 1; /* 0: no deadline */
 }
 
-/*
- * Fills in one item of a batch. Returns the number of spans, from the core's scratch; 0: no room.
- */
+/* Returns the number of spans, from the core's scratch; 0: no room. */
 static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rpc_item *it,
 			  uint32_t used)
 {

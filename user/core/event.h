@@ -84,7 +84,6 @@ struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which)
 
 /* Returns status and outcome, for codes.h. */
 struct sl_code_end sl_event_code(const struct sl_event *e);
-/* Returns the sum of the stages. */
 uint64_t sl_event_total_ns(const struct sl_event *e);
 
 /* Allocates the ring. No records are made before sl_events_want(). Returns 0 or -ENOMEM. */
@@ -102,7 +101,7 @@ static inline bool sl_events_wanted(const struct sl_core *c)
 	return atomic_load_explicit(&c->events_wanted, memory_order_relaxed);
 }
 
-/* Returns true if exchanges have notes. Worker. */
+/* Worker. */
 static inline bool sl_events_noted(const struct sl_core *c)
 {
 	return sl_events_wanted(c) || sl_cfg_traces(&c->cfg->trace);
@@ -115,11 +114,11 @@ void sl_event_pool(struct sl_event *e, const char *pool);
 /* Records a request that got no exchange. */
 void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struct sl_request *rq,
 		      const struct sl_cfg_route *route, enum sl_outcome why);
-/* Notes the size of its batch. Only with x->note. */
+/* Notes the size of its batch. These three only with x->note. */
 void sl_event_sent(struct sl_exchange *x, unsigned together);
-/* Notes the name of the API key. Only with x->note. */
+/* Notes the name of the API key. */
 void sl_event_key(struct sl_exchange *x, const char *name);
-/* Writes the record. Only with x->note. */
+/* Writes the record. */
 void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome);
 
 /* Takes up to max records. Returns how many. Control thread. */

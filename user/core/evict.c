@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ends late clients, and in a shortage the slowest exchange of the heaviest address, or the longest
- * idle connection. It works once per burst in small steps; a burst itself uses the reserves.
- * README.md of this room has the thresholds.
- */
+/* Works once per burst in small steps; a burst itself uses the reserves (README.md). */
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/client.h"
@@ -51,7 +47,7 @@ static struct sl_client *advance_hand(struct sl_core *c)
 	return sl_mempool_in_use(&c->clients, c->hand) ? sl_mempool_at(&c->clients, c->hand) : NULL;
 }
 
-/* Resets the stream, or the connection. May free it. */
+/* May free it. */
 static void end_for_client(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounting and end of an exchange. */
 #include "core/exchange.h"
 
 #include "core/client.h"

@@ -41,9 +41,9 @@ enum sl_exchange_state {
 	SL_EX_READING,
 	SL_EX_QUEUED,
 	SL_EX_IN_FLIGHT, /* at a backend; no reply yet */
-	SL_EX_REPLYING,  /* reply is being received */
+	SL_EX_REPLYING,
 	SL_EX_WHOLE,
-	SL_EX_BROKEN, /* failed after another head was begun */
+	SL_EX_BROKEN,
 };
 
 struct sl_store {
@@ -53,7 +53,7 @@ struct sl_store {
 	uint32_t frames;
 };
 
-/* Which side an exchange waits for, and what it must do. */
+/* The side that an exchange waits for, and what it must do. */
 enum sl_client_wait {
 	SL_WAIT_NONE,
 	SL_WAIT_QUEUED,  /* client: take its reply, behind others */
@@ -153,31 +153,28 @@ struct sl_exchange {
 	bool held;    /* stream: not sent before these are known */
 };
 
-/* Returns the upgrade's protocol. */
 static inline struct sl_span sl_exchange_upgrade(const struct sl_exchange *x)
 {
 	return sl_span_cstr(x->route->upgrades[x->upgrade]);
 }
 
-/* Returns true if the exchange is at a backend. */
 static inline bool sl_exchange_in_flight(const struct sl_exchange *x)
 {
 	return x->state == SL_EX_IN_FLIGHT || x->state == SL_EX_REPLYING;
 }
 
-/* Returns true for a stream that is at a backend or waits for one. */
 static inline bool sl_exchange_waits_for_backend(const struct sl_exchange *x)
 {
 	return x->stream.open_ended && (sl_exchange_in_flight(x) || x->state == SL_EX_QUEUED);
 }
 
-/* Returns true if the request is not yet read whole, and is not yet sent. */
+/* Returns true if the request is neither read whole nor sent. */
 static inline bool sl_exchange_reads(const struct sl_exchange *x)
 {
 	return x->open && (!x->stream.open_ended || x->held);
 }
 
-/* Returns true if the body is paused (backpressure.c). */
+/* See backpressure.c. */
 static inline bool sl_exchange_is_paused(const struct sl_exchange *x)
 {
 	return x->state == SL_EX_READING && sl_exchange_reads(x) && !x->stream.refused &&
@@ -197,7 +194,7 @@ static inline struct sl_span sl_store_at(const struct sl_store *s, size_t off)
 {
 	return off < s->len ? sl_store_span(s, off) : sl_span_of(NULL, 0);
 }
-/* Copies the first len bytes, which must exist. */
+/* The bytes must exist. */
 void sl_store_read(const struct sl_store *s, void *to, size_t len);
 /* Removes len bytes in front. */
 void sl_store_skip(struct sl_store *s, struct sl_umem *u, size_t len);
@@ -235,7 +232,6 @@ size_t sl_request_body(void *conn, struct sl_stream *st, struct sl_chunk *chunk)
 bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool compressed);
 void sl_request_trailers(void *conn, struct sl_stream *st, const struct sl_header *fields,
 			 uint32_t cnt);
-/* Ends the request and submits it. */
 void sl_request_end(void *conn, struct sl_stream *st);
 
 /* Ends and frees an exchange whose reply was sent (sl_front_cb). */
@@ -254,7 +250,6 @@ SL_COLD void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why);
 /* Notifies fronts of failed exchanges at the end of a burst. Returns how many. */
 unsigned sl_exchange_notify(struct sl_core *c);
 
-/* Returns true if the quota allows frames for `len` more bytes. */
 static inline bool sl_exchange_may_store(struct sl_exchange *x, size_t len)
 {
 	struct sl_core *c = x->core;
@@ -263,7 +258,6 @@ static inline bool sl_exchange_may_store(struct sl_exchange *x, size_t len)
 				    (uint32_t)(len >> c->net->umem->frame_shift) + 1);
 }
 
-/* Charges the frames held to the quota. */
 static inline void sl_exchange_charge(struct sl_exchange *x)
 {
 	uint32_t now = x->head.frames + x->kept.frames + x->request.frames + x->reply.frames +
@@ -275,9 +269,8 @@ static inline void sl_exchange_charge(struct sl_exchange *x)
 	x->frames = now;
 }
 
-/* Tells the RPC how many reply bytes are kept. Only while REPLYING. */
+/* Only while REPLYING. */
 void sl_exchange_reply_kept(struct sl_exchange *x);
-/* Adds to the pool's histogram of the stage. */
 static inline void sl_stage_add(const struct sl_exchange *x, enum sl_stage stage, uint64_t ns)
 {
 	struct sl_svc_hist *h = x->hist ? &(*x->hist)[stage] : NULL;
@@ -289,13 +282,12 @@ static inline void sl_stage_add(const struct sl_exchange *x, enum sl_stage stage
 	sl_hist_add((uint64_t *)h->bucket, ns);
 }
 
-/* Returns true if the running upcall lends it bytes (backend.c). */
 static inline bool sl_exchange_is_lent(const struct sl_exchange *x)
 {
 	return x->core->loan.x == x;
 }
 
-/* Copies bytes to a store. False: no frame. */
+/* False: no frame. */
 static inline bool sl_exchange_keep(struct sl_exchange *x, struct sl_store *s, struct sl_span bytes)
 {
 	return sl_store_copy(s, x->core->net->umem, bytes.ptr, bytes.len) == bytes.len;
@@ -307,12 +299,11 @@ bool sl_reply_head(void *conn, struct sl_stream *st, struct sl_reply_parts *out)
 struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st);
 /* Consumes n peeked bytes. */
 void sl_reply_take(void *conn, struct sl_stream *st, size_t n);
-/* Returns true if the reply is complete. */
 bool sl_reply_whole(void *conn, const struct sl_stream *st);
 /* Reads the trailers. False: broken. */
 bool sl_reply_trailers(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
 
-/* Returns what it waits for (min_rate.c). */
+/* min_rate.c */
 enum sl_client_wait sl_exchange_client_wait(const struct sl_exchange *x);
 /* Starts the checks of an exchange that waits, or may soon. */
 void sl_min_rate_join(struct sl_exchange *x);
@@ -329,8 +320,8 @@ struct sl_exchange *sl_min_rate_check(struct sl_core *c, unsigned *looked);
 uint64_t sl_min_rate_next_ns(const struct sl_core *c);
 
 /*
- * Thresholds in 1/SL_FRAME_PARTS of all frames (backpressure.c). With fewer than NARROW free,
- * bodies of heavy addresses get small windows; with fewer than PAUSE, they are not read.
+ * Thresholds in 1/SL_FRAME_PARTS of all frames (backpressure.c). Bodies of heavy addresses get
+ * small windows while fewer than NARROW are free, and are not read while fewer than PAUSE are.
  */
 enum { SL_FRAME_PARTS = 16, SL_NARROW_PARTS = 4, SL_PAUSE_PARTS = 3 };
 /* Returns false if the front must keep body bytes; it is called again. */
@@ -345,7 +336,7 @@ bool sl_bodies_are_stuck(const struct sl_core *c);
 uint64_t sl_bodies_next_ns(const struct sl_core *c);
 
 /*
- * Thresholds as 1/n of a memory pool (evict.c). With less than SHORT left, something is ended.
+ * Thresholds as 1/n of a memory pool (evict.c). Something is ended while less than SHORT is left.
  * RESERVE is for the gateway's own replies.
  */
 enum {
@@ -401,14 +392,12 @@ static inline void sl_sent_batch_release_head(struct sl_exchange *x)
 		sl_sent_batch_release_head_now(x);
 }
 
-/* Returns true for a stream with a rate limit (stream_limits.c). */
 static inline bool sl_stream_rate_is_limited(const struct sl_exchange *x)
 {
 	return x->stream.open_ended && x->route->max_rate;
 }
 /* Returns how much of `want` may move now. If less, sets x->rate[side].due_ns and the timer. */
 size_t sl_stream_rate_grant(struct sl_exchange *x, enum sl_rate side, size_t want);
-/* The same; all of `want` without a limit. */
 static inline size_t sl_stream_rate_allowed(struct sl_exchange *x, enum sl_rate side, size_t want)
 {
 	return sl_stream_rate_is_limited(x) ? sl_stream_rate_grant(x, side, want) : want;
@@ -436,7 +425,6 @@ bool sl_stream_can_retry(struct sl_exchange *x);
 void sl_stream_requeue(struct sl_exchange *x);
 /* Begins a message. False: no frame. */
 bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed);
-/* Returns true if it takes no more for now. */
 bool sl_stream_is_full(const struct sl_exchange *x);
 /* Takes body bytes. False: no frame. */
 bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk);
@@ -448,9 +436,9 @@ void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r);
 void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r);
 /* Ends or resumes the stream, or sets the timer again. May free it. */
 void sl_stream_on_timer(struct sl_exchange *x);
-/* sl_rpc_ops: the backend has granted credit. */
+/* sl_rpc_ops.credit */
 void sl_stream_on_credit(void *app, void *cookie);
-/* sl_rpc_ops: the backend wants the body; 100 (Continue) may be sent. */
+/* sl_rpc_ops.go_on: 100 (Continue) may be sent. */
 void sl_stream_on_continue(void *app, void *cookie);
 /* Resumes stalled streams at the end of a burst. Returns how many have room now. */
 unsigned sl_streams_retry(struct sl_core *c);

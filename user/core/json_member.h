@@ -8,7 +8,7 @@
  *
  * Strict: a text is BAD at its first byte that breaks the grammar, at invalid UTF-8 (RFC 3629), or
  * at a lone surrogate. A text that is no object is BAD, too. Escapes in keys and in the value are
- * decoded. Of several members of that name the first counts. No byte is read twice. Only the value
+ * decoded. The first of several members of that name counts. No byte is read twice. Only the value
  * is kept.
  */
 #ifndef SL_CORE_JSON_MEMBER_H
@@ -55,7 +55,6 @@ struct sl_json_member {
 void sl_json_member_begin(struct sl_json_member *m, struct sl_span name);
 /* Reads bytes. Returns how many were used; fewer than all only with a verdict. */
 size_t sl_json_member_read(struct sl_json_member *m, struct sl_span bytes);
-/* Returns the verdict so far. */
 static inline enum sl_json_verdict sl_json_member_verdict(const struct sl_json_member *m)
 {
 	return (enum sl_json_verdict)m->verdict;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts configured limits to those of fronts and quotas. */
 #include "core/core.h"
 
 static uint32_t part_of(double share, uint32_t whole)

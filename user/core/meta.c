@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata block of a request: fields SL_META_* of wire/rpc_wire.h, in front of x->request.
- * Trailers are appended to the body.
+ * Fields SL_META_* of wire/rpc_wire.h, in front of x->request. Trailers are appended to the body.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Minimum byte rates: time-outs for bodies that the client does not send, and for replies that it
- * does not take. For bytes that a backend does not take, only the rate is recorded.
+ * Minimum byte rates of bodies and replies (README.md). Only the rate is recorded for bytes that a
+ * backend does not take.
  *
  * An exchange is checked each PERIOD while it waits. The data path only counts bytes:
  *

@@ -145,7 +145,6 @@ static struct sl_exchange *new_copy(const struct sl_exchange *x, struct sl_pool 
 	return to;
 }
 
-/* Returns false if no copy is made. */
 static bool send_copy(const struct sl_exchange *x)
 {
 	const struct sl_cfg_mirror *cfg = &x->route->pools->mirror;

@@ -6,10 +6,10 @@
  *      '-- copy --> exchange of the mirror's client --> batcher of the mirror's pool
  *                        reply, failure --> front that takes all and ends the exchange
  *
- * A copy is made after the request was queued, and never waits for memory, a backend or a retry. The
- * copies of a worker have at most a sixteenth of the exchanges and an eighth of the frames. None
- * are made while less than half of the frames is free. All that are not made are counted.
- * Copies do not count as requests, and have no line in the access log.
+ * A copy is made after the request was queued, and never waits for memory, a backend or a retry.
+ * The copies of a worker have at most a sixteenth of the exchanges and an eighth of the frames.
+ * None are made while less than half of the frames is free. All copies not made are counted. Copies
+ * do not count as requests, and have no line in the access log.
  */
 #ifndef SL_CORE_MIRROR_H
 #define SL_CORE_MIRROR_H

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies and failures as signs of a backend's health (batch/outlier.h). */
 #include <inttypes.h>
 #include <stdio.h>
 

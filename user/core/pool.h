@@ -11,8 +11,7 @@
  *
  * A pool has a slot in the BPF maps while a configuration in force uses it. It lives until no
  * configuration in force and no exchange refers to it. Then its backends leave, each when it has
- * nothing outstanding. A backend that stays in the configuration keeps its object. A backend that
- * is removed and added again gets a new one.
+ * nothing outstanding. A backend keeps its object only while it stays in the configuration.
  *
  * The control thread creates and frees these objects, and owns members marked "control". The worker
  * owns all others, with the reference counts, from sl_worker_cfg_prepare() until it sets `gone`.
@@ -161,7 +160,7 @@ static inline void sl_worker_cfg_put(struct sl_worker_cfg *t)
 		atomic_store_explicit(&t->step, SL_WORKER_CFG_GONE, memory_order_release);
 }
 
-/* Returns the worker's progress. Any thread. */
+/* Any thread. */
 static inline enum sl_worker_cfg_step sl_worker_cfg_step(const struct sl_worker_cfg *t)
 {
 	return (enum sl_worker_cfg_step)atomic_load_explicit(&t->step, memory_order_acquire);
@@ -187,9 +186,9 @@ struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot);
  */
 struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *pool,
 					  const struct sl_cfg_backend *b);
-/* Frees a backend. Control thread. */
+/* Control thread. */
 void sl_backend_ref_free(struct sl_backend_ref *m);
-/* Frees a pool with all backends. The worker has never seen it, set `gone`, or ended. */
+/* Frees its backends, too. The worker has never seen it, set `gone`, or ended. */
 void sl_pool_free(struct sl_pool *g);
 /* Frees what the worker has marked `gone`. Control thread. */
 void sl_pools_reap(struct sl_core *c);

@@ -3,8 +3,6 @@
  * Quotas of routes: rates and open requests per client, shared by all workers (quota_table.h).
  *
  *   begin -> sl_quotas_admit -> 429, or tokens taken      end of the exchange -> sl_quotas_close
- *
- * A request takes tokens of all quotas of its route, or of none.
  */
 #ifndef SL_CORE_QUOTA_H
 #define SL_CORE_QUOTA_H

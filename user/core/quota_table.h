@@ -5,10 +5,8 @@
  *   hash of the client --> two sets of four --> { tag : 48, open requests : 16 } { full_ns }
  *
  * A bucket is the time at which it is full again: the generic cell rate algorithm (GCRA, ITU-T
- * I.371). Each client has two possible sets (two-choice hashing, Azar et al.). A new client
- * replaces the fullest bucket of both sets that has no open request. A full bucket holds nothing,
- * so most replacements lose nothing; others are counted. Many new clients cannot replace an empty
- * bucket while fuller ones are left. The hash has a secret key, so a client cannot choose its sets.
+ * I.371). Each client has two possible sets (two-choice hashing, Azar et al.). The hash has a
+ * secret key, so a client cannot choose its sets. README.md has the rules of replacement.
  *
  * The table has a fixed size. All functions but new, get and put may run in any worker. Workers
  * that insert one client at once can create two buckets for it; all later requests use the same.

@@ -182,7 +182,7 @@ void sl_worker_cfg_tidy(struct sl_worker_cfg *t)
 	t->listeners = NULL;
 }
 
-/* Frees what was created for it. No worker has seen it. */
+/* No worker has seen it. */
 static void undo_pool(struct sl_worker_cfg_pool *tp)
 {
 	struct sl_list *at, *next;

@@ -23,7 +23,6 @@
 struct sl_worker_cfg *sl_worker_cfg_create(struct sl_core *c, const struct sl_config *cfg,
 					   const struct sl_worker_cfg *before,
 					   const uint32_t *slots);
-/* Returns the pool, or NULL. */
 const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *t,
 						    const char *name);
 /* Frees what the switch has replaced. Control thread. */
@@ -33,9 +32,8 @@ void sl_worker_cfg_tidy(struct sl_worker_cfg *t);
  */
 void sl_worker_cfg_free(struct sl_worker_cfg *t);
 
-/* Adds channels to new backends. Worker. */
+/* The steps above. Worker. */
 void sl_worker_cfg_prepare(struct sl_worker_cfg *t, struct sl_core *c);
-/* Puts it in force and drops the one before. Worker. */
 void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c);
 
 #endif

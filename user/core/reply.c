@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Replies as fronts pull them: lent by a backend's upcall, kept (backend.c), or the gateway's own.
- */
+/* Replies: lent by a backend's upcall, kept (backend.c), or the gateway's own. */
 #include <inttypes.h>
 
 #include "base/check.h"
@@ -189,7 +187,7 @@ struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st)
 	return make_piece(sl_span_first(kept, may), whole && left == may);
 }
 
-/* Drops the sent head. With trailers, moves it out of the body's way. */
+/* Drops the sent head, or moves it out of the body's way if there are trailers. */
 static bool drop_head(struct sl_exchange *x)
 {
 	struct sl_umem *u = x->core->net->umem;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests as fronts push them: routing, admission, body. */
 #include "base/clock.h"
 #include "base/fnv.h"
 #include "base/num.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Retry budget of a pool, as in Finagle: each request earns a fifth of a retry, and each second
- * three more. Of what is earned, a tenth expires each second, so that ten seconds count.
+ * three more. A tenth of what is earned expires each second, so that ten seconds count.
  *
  * It limits retries of requests that a backend may have begun, or refused while it was up. Requests
- * that only met backends that are down are not limited: they cost no backend anything.
+ * that only met backends that are down are not limited.
  */
 #ifndef SL_CORE_RETRY_BUDGET_H
 #define SL_CORE_RETRY_BUDGET_H

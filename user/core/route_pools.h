@@ -5,8 +5,8 @@
  *   begin --> read --> settle --> read --> settle: pool and key are known
  *             each piece of the body
  *
- * A stream whose pool or key depends on the body is `held`: its head waits in x->head, and its parts
- * in x->request. All of these functions may be called again after they have ended.
+ * A stream whose pool or key depends on the body is `held`: its head waits in x->head, and its
+ * parts in x->request. These functions may be called again after they have ended.
  */
 #ifndef SL_CORE_ROUTE_POOLS_H
 #define SL_CORE_ROUTE_POOLS_H

@@ -51,7 +51,7 @@ struct sl_router {
 	uint64_t lengths[PREFIX_MAX / 64 + 1]; /* bit per prefix length */
 };
 
-/* Returns the number of a host and listener; -1: any listener. */
+/* `listener` -1: any. */
 static uint32_t site_of(uint32_t host, int32_t listener)
 {
 	return host * (SL_MAX_LISTENERS + 1) + (uint32_t)(listener + 1);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Waiting bytes in a chain of frames. A well-filled received frame is taken over, others are copied
- * together. If frames run low, fewer bytes are taken than offered.
- */
+/* A well-filled received frame is taken over, others are copied together. */
 #include "core/exchange.h"
 
 #include <string.h>

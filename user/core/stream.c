@@ -235,7 +235,6 @@ static bool put_length(struct sl_exchange *x, uint32_t len)
 	return sl_store_copy(&x->request, x->core->net->umem, &len, sizeof(len)) == sizeof(len);
 }
 
-/* Returns at most `len` bytes behind `off` as spans. */
 static uint32_t gather_spans(const struct sl_store *s, uint32_t off, uint32_t len,
 			     struct sl_span *spans, uint32_t *cnt)
 {

@@ -37,7 +37,6 @@ void sl_trace_end(const struct sl_cfg_trace *cfg, struct sl_event *e);
 
 /* Returns true if the gateway writes a field of this name itself. */
 bool sl_trace_hides(const struct sl_exchange *x, struct sl_span name);
-/* Writes the fields for the backend. */
 void sl_trace_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		  const struct sl_request *rq);
 /* Adds x-request-id to a reply, unless the backend has sent one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of TCP and of kernel sockets, for the lowest filter or the client. */
+/* Events for the lowest filter or the client. */
 #include "core/client.h"
 
 struct conn_upper {

@@ -31,7 +31,6 @@ struct sl_usage_scan {
 
 /* Begins a body. `path` is "OUTER.INNER" and must stay valid. events: text/event-stream. */
 void sl_usage_scan_begin(struct sl_usage_scan *s, const char *path, bool events);
-/* Reads bytes of the body. */
 void sl_usage_scan_read(struct sl_usage_scan *s, struct sl_span bytes);
 /* Returns false if no number was found. */
 bool sl_usage_scan_value(const struct sl_usage_scan *s, uint64_t *value);

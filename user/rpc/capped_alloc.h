@@ -52,7 +52,6 @@ static inline unsigned sl_capped_class_(size_t len)
 	return class < SL_CAPPED_CLASS_MIN ? SL_CAPPED_CLASS_MIN : class;
 }
 
-/* Slow paths of sl_capped_malloc() and sl_capped_free(). */
 void *sl_capped_malloc_slow(struct sl_capped_alloc *m, size_t len);
 void sl_capped_free_slow(struct sl_capped_alloc *m, struct sl_capped_block *b);
 

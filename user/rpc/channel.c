@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Input of a channel, and the end of requests and batches. A request ends in sl_channel_forget(); a
- * batch in sl_channel_report_sent(), when its requests and bytes are done.
+ * A request ends in sl_channel_forget(); a batch in sl_channel_report_sent(), when its requests and
+ * bytes are done.
  */
 #include <errno.h>
 #include <sys/epoll.h>

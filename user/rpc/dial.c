@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the transport of an endpoint, scheme://address. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -154,12 +154,10 @@ static inline void sl_link_disarm(struct sl_link *l)
 	if (l->second)
 		l->second->ops->disarm(l->second);
 }
-/* Returns the deadline of a migration's step. */
 static inline uint64_t sl_link_next_ns(const struct sl_link *l)
 {
 	return l->move ? l->move_until_ns : UINT64_MAX;
 }
-/* Asks the kernel about the peer. */
 void sl_link_check(struct sl_link *l);
 
 /*
@@ -168,7 +166,6 @@ void sl_link_check(struct sl_link *l);
  */
 int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns);
 
-/* Returns true if something is queued, under way, or wrong. */
 static inline bool sl_link_has_work(const struct sl_link *l)
 {
 	return l->error || l->move || (l->out.o->port && l->out.counted) || l->q.cnt ||

@@ -6,8 +6,6 @@
  *   core <- sl_rpc_ops    <- session <------------------------------------------------ transport
  *                                                                            (shm | verbs | tcp)
  *
- * sl_rpc_dial() connects on the control thread. The worker adopts the transport.
- *
  * The caller owns the bytes given to sl_rpc_send(). They must not change until `sent`. Item and
  * span arrays are not needed after the call. A reply's bytes are valid during the upcall. `meta` is
  * a private copy; the backend can still change `body`: copy it before parsing.

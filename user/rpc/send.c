@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of a channel: messages with lent spans, and copied parts of streams. */
 #include <errno.h>
 #include "base/clock.h"
 #include "base/cpu.h"

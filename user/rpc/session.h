@@ -99,7 +99,6 @@ static inline void sl_channel_wake(struct sl_rpc_channel *ch)
 		sl_link_disarm(&ch->link);
 }
 
-/* Returns true if the channel goes down as soon as nothing is outstanding. */
 static inline bool sl_channel_closes_when_idle(const struct sl_rpc_channel *ch)
 {
 	return ch->state == SL_RPC_DRAINING && (ch->leaving || ch->ends);

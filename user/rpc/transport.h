@@ -53,7 +53,6 @@ struct sl_transport_ops {
 	 * -ENOBUFS: it had no slot for what its window allowed. Any -errno: the channel is broken.
 	 */
 	int (*poll)(struct sl_transport *t, struct sl_message *msgs, unsigned max);
-	/* Gives a message's bytes back. */
 	void (*release)(struct sl_transport *t, const struct sl_message *m);
 	/* Returns cookies of posts whose spans may be reused; none where `copies` is set. */
 	unsigned (*sent)(struct sl_transport *t, uint64_t *cookies, unsigned max);
@@ -132,7 +131,6 @@ static inline uint32_t sl_transport_window(const struct sl_transport *t, uint32_
 	return bulk > small ? bulk : small;
 }
 
-/* Checks a received header. Returns 0 or -EPROTO. */
 static inline int sl_message_check(const struct sl_rpc_header *h, uint32_t bulk_max)
 {
 	unsigned type = h->version_type & 15;
@@ -189,7 +187,6 @@ static inline bool sl_rpc_listener_full(const struct sl_rpc_listener *l, uint32_
 	return !(hello_flags & SL_HELLO_RESUME) && l->unaccepted >= l->accept_limit;
 }
 
-/* Allocates a listener. Returns NULL and a line in err if out of memory. */
 static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listener_ops *ops,
 					struct sl_err *err)
 {
@@ -210,7 +207,6 @@ static inline uint32_t sl_rpc_at_most(uint32_t asked, uint32_t most)
 	return asked < most ? asked : most;
 }
 
-/* Returns true for a lack of descriptors or memory. */
 static inline bool sl_rpc_accept_later(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -223,7 +219,7 @@ struct sl_rpc_listen_options {
 	const struct sl_rpc_memory *mem; /* NULL: none */
 };
 
-/* A transport. dial and listen return NULL and a line in err on failure. */
+/* dial and listen return NULL and a line in err on failure. */
 struct sl_transport_scheme {
 	const char *scheme;
 	uint32_t bulk_ring_len; /* default; 0: no ring */

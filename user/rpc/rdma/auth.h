@@ -111,7 +111,6 @@ enum cm_msg { CM_REQUEST, CM_REPLY, CM_CLIENT_KEYS, CM_SERVER_KEYS };
 
 /* Writes the message's proof. */
 void auth_sign(const struct sl_psk *s, struct cm_transcript *transcript, enum cm_msg step);
-/* Returns true if the proof is correct. */
 bool auth_verify(const struct sl_psk *s, const struct cm_transcript *transcript, enum cm_msg step);
 
 /* Fills in this process' constant sender id for that address. Returns 0 or -EIO. */

@@ -137,7 +137,6 @@ extern const struct rdma_device_ops rdma_device_ibv;
 /* Only tests replace it, before anything is opened. */
 extern const struct rdma_device_ops *rdma_device;
 
-/* Returns true if the datagram comes from that host. */
 static inline bool ud_packet_is_from(const struct ud_packet *p, const uint8_t gid[16])
 {
 	return !rdma_device->is_from || rdma_device->is_from(p, gid);

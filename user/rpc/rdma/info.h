@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about paths, for logs and for sizes of messages. */
 #ifndef SL_RPC_RDMA_INFO_H
 #define SL_RPC_RDMA_INFO_H
 

@@ -22,7 +22,6 @@ struct rdma_path_spec {
 /* Parses "1.2.3.4:5" or "[::1]:5". Returns 0 or -EINVAL. */
 int rdma_parse_addr(const char *text, struct sockaddr_storage *sa);
 
-/* Returns the requested path as a key. */
 struct rdma_path_spec rdma_path_spec_of(const struct sl_rpc_rdma *rdma);
 /*
  * Starts address resolution; RDMA_CM_EVENT_ADDR_RESOLVED follows. Returns 0; -ENODEV: no such

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects to a backend. Blocks until its deadline. */
+/* Blocks until its deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

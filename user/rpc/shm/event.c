@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping and waking, see shm.h. */
 #include <errno.h>
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"

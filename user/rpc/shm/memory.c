@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared memory: geometry, seals, layout (see shm.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>

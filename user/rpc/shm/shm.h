@@ -96,7 +96,6 @@ int sl_shm_check(struct sl_transport *t);
 
 /* slots.c */
 extern const struct sl_transport_ops sl_shm_ops;
-/* Wakes the peer if it sleeps. */
 void sl_shm_wake_peer(struct sl_shm *s);
 void sl_shm_close(struct sl_transport *t);
 

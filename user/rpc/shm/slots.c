@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages into the peer's slots, and out of ours. */
 #include <errno.h>
 #include <sys/socket.h>
 #include "rpc/shm/shm.h"

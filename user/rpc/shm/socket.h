@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses, hello packets and credentials of shm sockets. */
 #ifndef SL_RPC_SHM_SOCKET_H
 #define SL_RPC_SHM_SOCKET_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of tcp:// endpoints. Looking up a name blocks and reads the resolver's files. */
+/* Looking up a name blocks and reads the resolver's files. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>

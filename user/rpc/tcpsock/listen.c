@@ -129,7 +129,7 @@ static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 	return true;
 }
 
-/* --- steps of a connection: return 1 (next step), 0 (wait) or negative (drop) --- */
+/* Steps of a connection: return 1 (next step), 0 (wait) or negative (drop). */
 
 static int check_client_hello(struct sock_listener *l, struct sock_pending *p)
 {

@@ -50,11 +50,11 @@ struct sl_sock {
  */
 struct sl_sock *sk_sock_new(struct sk_stream *s, uint32_t slots);
 
-/* --- poll_group.c: an owner's sockets --- */
+/* poll_group.c */
 
 /* Returns a group with an empty epoll; NULL: out of memory or descriptors. */
 struct sk_poll_group *sk_poll_group_new(void);
-/* Frees a group without sockets; NULL does nothing. */
+/* The group has no sockets. NULL does nothing. */
 void sk_poll_group_free(struct sk_poll_group *h);
 /* The transport's attach(). Returns 0 or -errno. */
 int sk_poll_group_join(struct sl_transport *t, const void *owner);
@@ -64,18 +64,17 @@ void sk_poll_group_leave(struct sl_sock *k);
 /* Disables Nagle's algorithm, and limits unsent bytes to SK_NOTSENT. */
 void sk_sock_options(int sock);
 
-/* --- address.c --- */
+/* address.c */
 
 enum { SK_NAME_LEN = 64 };
 /* Formats an address: "10.0.0.2:7471", "[fd00::2]:7471". */
 void sk_name(const struct sockaddr_storage *sa, char name[SK_NAME_LEN]);
 
-/* Returns true if the host is a name. */
 bool sk_has_name(const char *text);
 /* Resolves "host:port" or "[IPv6]:port". Returns a list for freeaddrinfo(), or NULL and *why. */
 struct addrinfo *sk_resolve(const char *text, bool passive, const char **why);
 
-/* --- hello.c: bytes before the first message --- */
+/* hello.c: bytes before the first message */
 
 struct sk_hello {
 	struct sl_rpc_hello words;

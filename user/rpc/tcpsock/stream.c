@@ -11,8 +11,6 @@
 
 enum { TURNS_MAX = 16 }; /* records without payload */
 
-/* --- the BIO that OpenSSL uses as its socket --- */
-
 static int wire_read(BIO *wire, char *to, int room)
 {
 	struct sk_stream *s = BIO_get_data(wire);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs read: fields of requests, and statistics. Sizes of their structs. */
 #include <errno.h>
 #include "sdk/backend/internal.h"
 #include "base/clock.h"

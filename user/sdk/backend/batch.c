@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Forms batches from the queue, and runs or offers them.
- */
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connection of a gateway: parts of messages become requests, and complete ones are queued
- * (on_part).
- */
+/* Parts of messages become requests; complete ones are queued (on_part). */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internals of the SDK.
- *
  *   I/O thread:      channels -> requests (private copies) -> queue -> batch -> [turn]
  *   handler thread:  [turn] -> handler -> sl_reply
  *   any thread:      sl_reply -> [hand-over stack, if not the I/O thread] -> channel's replies
@@ -11,8 +9,8 @@
  * `turn`), a request that a handler has not answered, the hand-over stack, and atomics. One batch
  * is out at a time. A channel outlives its link while handlers have requests of it.
  *
- * An idle channel with a hub (rpc/poll_group.h) is not polled until the hub reports input, or until a
- * reply or credit must be sent.
+ * An idle channel with a poll group is not polled until the group reports input, or a reply or
+ * credit is due.
  */
 #ifndef SL_SDK_BACKEND_INTERNAL_H
 #define SL_SDK_BACKEND_INTERNAL_H
@@ -34,7 +32,7 @@ enum {
 	/* polling before sleep; longer starves other threads */
 	SL_BE_SPIN_NS = 15000,
 };
-#define SL_BE_CHANNEL_MEM ((size_t)256 << 20) /* memory of requests of one channel */
+#define SL_BE_CHANNEL_MEM ((size_t)256 << 20) /* requests of one channel */
 #define SL_BE_REQUEST_MEM ((size_t)1 << 30)
 /* also the limit of other threads' replies */
 #define SL_BE_REPLY_MEM ((size_t)512 << 20)
@@ -252,10 +250,10 @@ void sl_be_channels_look(struct sl_backend *b);
 bool sl_be_channel_reap(struct channel *ch);
 struct request *sl_be_find(const struct channel *ch, uint64_t id);
 
-/* request.c. Creates a request of the channel. Returns NULL at a limit or without memory. */
+/* request.c. Returns NULL at a limit or without memory. */
 struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part);
 bool sl_be_request_parse(struct request *rq, const struct sl_part *part);
-/* request.c. Allocates the body. Returns false without memory. */
+/* Returns false without memory. */
 bool sl_be_request_place(struct request *rq);
 void sl_be_request_free(struct request *rq);
 /* I/O thread. */
@@ -293,7 +291,6 @@ void sl_be_replies_pack(struct channel *ch);
 /* Frees the unpacked replies of a channel that is down. */
 void sl_be_replies_forget(struct channel *ch);
 void sl_be_replies_sent(struct channel *ch, struct sl_send *s);
-/* Packs and sends the replies of all channels. */
 void sl_be_flush(struct sl_backend *b);
 
 /* share.c. I/O thread, except sl_be_foreign_take() and sl_be_foreign_undo(). */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds replies and hands them over (waiting.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include "sdk/backend/internal.h"

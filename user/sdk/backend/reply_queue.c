@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies of a channel that are within their credit, and their memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include "sdk/backend/internal.h"

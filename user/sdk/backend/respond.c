@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs replies of a channel into RESPONSE messages. */
 #include "sdk/backend/internal.h"
 
 static const uint8_t zeros[8];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loop of the I/O thread. */
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -119,7 +119,7 @@ static void drop_late(struct request *rq, struct reply *rp)
 	atomic_store(&ch->b->full, true);
 }
 
-/* I/O thread; the last reply ends its request. */
+/* I/O thread. */
 static void take_reply(struct sl_backend *b, struct reply *rp)
 {
 	struct request *rq = rp->rq;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wakes threads and channels, and calls the program. */
 #include <errno.h>
 #include <unistd.h>
 #include "sdk/backend/internal.h"

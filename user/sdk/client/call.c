@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: submission, numbers, commands of other threads, the end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +78,6 @@ void sl_cl_call_end(struct client_call *call, int error)
 	sl_cl_drop_pieces(&call->stored);
 	sl_cl_call_unref(call);
 }
-
-/* --- arguments --- */
 
 static bool is_text(const void *text, size_t len)
 {
@@ -274,8 +271,6 @@ int sl_rpc_client_submit(struct sl_rpc_client *c, const struct sl_rpc_call_args 
 		sl_cl_call_unref(sl_container_of(node, struct client_call, node));
 	return rc;
 }
-
-/* --- commands --- */
 
 /* Lock held. */
 static void command(struct client_call *call)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, closing, and statistics of a client. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -37,8 +37,6 @@ static void report_error(struct sl_rpc_client *c, struct client_server *s, const
 		c->opt.on_connect_error(c->opt.arg, line);
 }
 
-/* --- connected servers --- */
-
 static void leave_up(struct client_server *s)
 {
 	struct sl_rpc_client *c = s->client;
@@ -65,8 +63,6 @@ static void join_up(struct client_server *s)
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 }
-
-/* --- list of servers --- */
 
 static struct client_server *new_server(struct sl_rpc_client *c, const char *endpoint)
 {
@@ -189,8 +185,6 @@ void sl_cl_reap_servers(struct sl_rpc_client *c)
 	}
 }
 
-/* --- states --- */
-
 /* Lock held. The delay is drawn between half and all of the back-off. */
 static void schedule_dial(struct client_server *s, uint64_t now_ns)
 {
@@ -247,8 +241,6 @@ void sl_cl_adopt_dialed(struct sl_rpc_client *c)
 	}
 	pthread_mutex_unlock(&c->lock);
 }
-
-/* --- dialers --- */
 
 /* Lock held. Returns the server whose attempt is due; otherwise lowers *next_ns. */
 static struct client_server *find_due(const struct sl_rpc_client *c, uint64_t now_ns,

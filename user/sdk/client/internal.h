@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internals of the client library.
- *
  *   any thread:     submit, cancel, send  -> [submitted, commands]      (lock)
  *   dialer threads: connect to servers    -> [dialed]                   (lock)
  *   loop thread:    all three -> waiting[class] -> session (rpc/rpc.h) -> callbacks
@@ -32,8 +30,8 @@ enum {
 
 /* A server, from its place in the list of endpoints until its channel is removed. */
 struct client_server {
-	struct sl_list node;   /* in `servers` of the client */
-	struct sl_list dialed; /* (lock) in `dialed` of the client: `transport` is new */
+	struct sl_list node;   /* in `servers` */
+	struct sl_list dialed; /* (lock) in `dialed`: `transport` is new */
 	struct sl_rpc_client *client;
 	char endpoint[SL_MEMBER_LEN];
 	struct sl_rpc_channel *channel;
@@ -44,7 +42,7 @@ struct client_server {
 	bool probed;                    /* (lock) a dialer uses the server */
 	bool up;
 	bool leaves;       /* drains its channel */
-	unsigned up_index; /* in `up` of the client */
+	unsigned up_index; /* in `up` */
 	uint32_t in_flight;
 	uint32_t unsent[SL_CLASS_CNT]; /* flights */
 	uint64_t full_until_ns;        /* the session has no room for it */
@@ -158,7 +156,7 @@ struct sl_rpc_client {
 	uint32_t slot_cnt, first_free, open_cnt;
 	bool asleep, closing;
 	char last_error[256];
-	struct sl_members members; /* a new list of endpoints */
+	struct sl_members members;
 	_Atomic bool has_members;
 
 	/* dialers (lock) */
@@ -166,7 +164,7 @@ struct sl_rpc_client {
 	unsigned dialer_cnt;
 	pthread_cond_t dial_due;
 	bool dial_stop, has_looker;
-	bool has_virtual; /* a server has a virtual connection */
+	bool has_virtual;
 	struct sl_prng dial_prng;
 	uint64_t members_mtime_ns, members_ino, members_look_ns;
 
@@ -179,7 +177,7 @@ struct sl_rpc_client {
 /* client.c */
 /* Copies a struct that begins with `size`. Returns 0, -EINVAL or -E2BIG. */
 int sl_cl_copy_struct(void *to, size_t known, size_t first_version, const void *from);
-/* Wakes the loop. Lock held. */
+/* Lock held. */
 void sl_cl_wake(struct sl_rpc_client *c);
 
 /* call.c */
@@ -214,7 +212,6 @@ int sl_cl_connect_start(struct sl_rpc_client *c, struct sl_err *err);
 void sl_cl_connect_stop(struct sl_rpc_client *c);
 void sl_cl_adopt_dialed(struct sl_rpc_client *c);
 void sl_cl_server_state(struct client_server *s, enum sl_rpc_state state);
-/* Removes servers that have left the list. */
 void sl_cl_reap_servers(struct sl_rpc_client *c);
 
 struct sl_rpc_dial_options sl_cl_dial_options(const struct sl_rpc_client *c,
@@ -228,7 +225,6 @@ void sl_cl_probe_silent(struct sl_rpc_client *c);
 unsigned sl_cl_turn(struct sl_rpc_client *c);
 int sl_cl_loop_start(struct sl_rpc_client *c);
 void sl_cl_loop_stop(struct sl_rpc_client *c);
-/* Returns true if the calling thread runs the loop. */
 bool sl_cl_in_loop(const struct sl_rpc_client *c);
 /* Runs the own loop until *done or the time. Returns 0, -ETIMEDOUT, -EDEADLK. */
 int sl_cl_run_until(struct sl_rpc_client *c, bool (*done)(void *arg), void *arg, uint64_t until_ns);

@@ -173,8 +173,6 @@ bool sl_cl_in_loop(const struct sl_rpc_client *c)
 	return looper && pthread_equal(looper, pthread_self());
 }
 
-/* --- own loop --- */
-
 /* Returns 0, -EINVAL or -EDEADLK. */
 static int enter(struct sl_rpc_client *c)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of the session: replies, failures, states. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +7,6 @@
 #include "base/tlv.h"
 
 enum { COLLECT_MIN = 4096 };
-
-/* --- metadata --- */
 
 static bool read_number(struct sl_span v, uint16_t *out)
 {
@@ -102,8 +99,6 @@ static bool add_meta(struct client_call *call, struct sl_span meta)
 	return read_meta(r, all, len);
 }
 
-/* --- body --- */
-
 /* Returns 0, -EMSGSIZE or -ENOMEM. */
 static int collect(struct client_call *call, struct sl_span bytes)
 {
@@ -193,8 +188,6 @@ void sl_cl_resume(struct client_call *call)
 	else if (call->state == CALL_SENT)
 		sl_rpc_reply_kept(call->server->channel, call->rpc_id, call->stored_len);
 }
-
-/* --- events --- */
 
 static int error_of(enum sl_rpc_status status)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Choice of servers, and sending. A server is drawn by two choices: the less loaded of two (power
- * of two choices, Mitzenmacher 2001).
- */
+/* A server is drawn by the power of two choices: the less loaded of two (Mitzenmacher 2001). */
 #include <errno.h>
 #include <stdlib.h>
 #include "sdk/client/internal.h"
@@ -125,7 +122,7 @@ static void mark_sent(struct client_flight *f, const struct sl_rpc_item *items)
 	}
 }
 
-/* Sends one message. Returns 0, -ENOMEM, or an error of sl_rpc_send(). */
+/* Returns 0, -ENOMEM, or an error of sl_rpc_send(). */
 static int send_flight(struct client_flight *f)
 {
 	struct sl_rpc_client *c = f->server->client;

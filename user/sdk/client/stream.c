@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of a stream on their way to the server. */
 #include <errno.h>
 #include <stdlib.h>
 #include "sdk/client/internal.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that a thread waits for. */
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>

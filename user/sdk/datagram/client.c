@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datagram client. Requests occupy a fixed number of slots; wire.c has the format. */
+/* Requests occupy a fixed number of slots; wire.c has the format. */
 #include "sdk/datagram/wire.h"
 
 #include <errno.h>

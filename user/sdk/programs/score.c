@@ -43,7 +43,7 @@ struct scorer {
 	char *text;
 };
 
-/* --- matrix file: rows of `dim` little-endian floats --- */
+/* Matrix file: rows of `dim` little-endian floats. */
 
 static bool report_error(const char *file, const char *what)
 {

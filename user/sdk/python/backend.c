@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type Backend and the module. */
 #include <errno.h>
 #include <string.h>
 #include "sdk/python/binding.h"

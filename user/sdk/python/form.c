@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts keywords of Python to the arguments of sl_reply() or sl_reply_interim(). */
 #include <string.h>
 #include "sdk/python/binding.h"
 

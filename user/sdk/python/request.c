@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type Request: accessors, buffer of its bytes, replies. */
 #include <errno.h>
 #include "sdk/python/binding.h"
 #include "wire/rpc_wire.h"

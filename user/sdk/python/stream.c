@@ -136,7 +136,7 @@ static void on_writable(void *arg, struct sl_request_view *view)
 static const struct sl_stream_ops stream_ops = {
 	.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 
-/* --- Python threads, with the GIL --- */
+/* Python threads, with the GIL */
 
 static void put_stream(struct py_backend *b, struct stream *stream, unsigned cnt)
 {

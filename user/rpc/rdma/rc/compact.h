@@ -17,7 +17,6 @@
 uint32_t rc_compact_write(uint8_t *to, const struct sl_rpc_header *h, const struct sl_span *spans,
 			  unsigned span_cnt);
 
-/* Returns true if the message has the compact form. */
 static inline bool rc_is_compact(const uint8_t *message)
 {
 	return ((const struct sl_rpc_compact *)message)->flags & SL_RPC_COMPACT;

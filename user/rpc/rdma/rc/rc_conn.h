@@ -83,7 +83,7 @@ struct rc_ring_sizes {
 
 enum rc_bye { RC_BYE_NONE, RC_BYE_SENT, RC_BYE_DONE };
 
-/* After an unauthenticated CM disconnect the peer is suspect, until a probe is answered. */
+/* SUSPECT: after a CM disconnect (peer.h), until a probe is answered. */
 enum rc_peer_state { RC_PEER_ALIVE, RC_PEER_SUSPECT, RC_PEER_PROBED };
 
 struct rc_conn {
@@ -127,17 +127,17 @@ struct rc_conn {
 	uint32_t *rx_slot;     /* per message of two windows: SRQ slot */
 	struct rc_rx_fifo rx_fifo;
 	/* used by rx_window.c */
-	uint32_t window;                /* counted in SRQ credits */
-	uint32_t advertised;            /* last one that the peer was told */
-	_Atomic uint32_t target_window; /* target for the peer */
-	_Atomic uint32_t enforced;      /* the most that the peer may still use */
-	_Atomic bool spent;             /* the peer has set SPENT */
-	uint32_t peer_read;             /* messages that the peer knows to be consumed */
+	uint32_t window;
+	uint32_t advertised;
+	_Atomic uint32_t target_window;
+	_Atomic uint32_t enforced;
+	_Atomic bool spent; /* the peer has set SPENT */
+	uint32_t peer_read; /* messages that the peer knows to be consumed */
 	/* service thread: messages received at its last check and last idle check */
 	uint32_t demand, measured_in, measured_in_idle;
 	bool shrinking;                /* the smaller window is unconfirmed */
 	uint32_t shrink_rx, shrink_tx; /* received and sent messages then */
-	uint32_t tx_over;              /* shrinkage of our own window; CREDIT may use it */
+	uint32_t tx_over;
 	/* the peer needs a CREDIT that confirms its smaller window */
 	bool credit_due;
 	uint32_t credit_due_at; /* consumed messages */
@@ -203,7 +203,6 @@ int rc_conn_open_to_peer(struct rc_conn *conn, struct rc_peer *peer, unsigned gr
 /* Registers the ring buffer, as rc_conn_open_rings() does. */
 int rc_conn_register_rings(struct rc_conn *conn);
 uint8_t *rc_conn_rx_bulk(const struct rc_conn *conn, uint32_t bulk_len);
-/* Moves the queue pair to RTS. */
 int rc_conn_to_rts(struct rc_conn *conn, uint32_t qpn, uint32_t psn, uint32_t own_psn);
 /* Binds the memory window, which lets the peer write to the ring. */
 int rc_conn_bind_mw(struct rc_conn *conn);
@@ -216,7 +215,7 @@ int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g);
 void rc_conn_set_zcopy_mem(struct rc_conn *conn, void *mem, size_t len);
 /* Completes the set-up that the CM leaves to its user. */
 int rc_conn_established(struct rc_conn *conn);
-/* Binds the memory window and sends keys[0]. Returns 0 or -errno. */
+/* Binds the memory window and sends keys[0]. */
 int rc_conn_send_keys(struct rc_conn *conn);
 /* Returns 1 if the peer's keys have arrived, 0 if not yet, or -errno. */
 int rc_conn_poll_keys(struct rc_conn *conn);

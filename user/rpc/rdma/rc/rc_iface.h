@@ -61,7 +61,6 @@ struct rc_qp_pool *rc_iface_qp_pool(struct rc_iface *iface);
 void rc_iface_request(struct ibv_context *device, unsigned group, uint32_t slots, size_t rings_len);
 /* Lets the service thread refill the pools of all interfaces soon. */
 void rc_ifaces_schedule_refill(void);
-/* Returns true if the device reports LAST_WQE_REACHED. */
 bool rc_iface_has_last_wqe_event(const struct rc_iface *iface);
 uint8_t *rc_iface_slot(const struct rc_iface *iface, uint32_t slot);
 /* Handles SRQ_LIMIT_REACHED: polls to find the peer that exceeds its window. Service thread. */

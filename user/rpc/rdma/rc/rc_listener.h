@@ -26,7 +26,6 @@ enum {
 	RC_PENDING_MS = 10000,
 };
 
-/* The client has not yet proven the key for this connection. */
 struct rc_pending {
 	struct rc_conn *conn;
 	bool by_wireup;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of operations: rdma:// as a scheme, and its transport. */
 #include "rpc/rpc.h"
 #include "rpc/rdma/info.h"
 #include "rpc/rdma/service_thread.h"

@@ -38,7 +38,6 @@ uint8_t *rc_srq_slot(const struct rc_srq *s, uint32_t slot);
 int rc_srq_post(struct rc_srq *s, const uint32_t *slots, unsigned cnt);
 /* Adds slots until there are at least `cnt`. Returns 0 or -errno. */
 int rc_srq_grow(struct rc_srq *s, uint32_t cnt);
-/* Returns the number of slots. */
 uint32_t rc_srq_slot_cnt(const struct rc_srq *s);
 /* Requests one event when few slots are left. Devices without the feature send none. */
 void rc_srq_arm_limit(struct rc_srq *s);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receive slots of a connection: posted, used by messages, and reposted. */
 #include <errno.h>
 #include "rpc/rdma/rc/srq_credits.h"
 #include "rpc/rdma/rc/rc_conn.h"

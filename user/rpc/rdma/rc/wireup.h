@@ -85,7 +85,6 @@ void wireup_sign(const struct sl_psk *s, const struct wireup_transcript *g, enum
 bool wireup_verify(const struct sl_psk *s, const struct wireup_transcript *g, enum wireup_msg step,
 		   const uint8_t proof[AUTH_PROOF_LEN]);
 
-/* Wireup QP of a listener. */
 struct wireup_listener {
 	struct ud_qp *qp; /* NULL: none */
 	struct rdma_local local;

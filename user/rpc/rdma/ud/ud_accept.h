@@ -11,7 +11,6 @@
 /* Member of sl_ud_scheme (rpc/transport.h). */
 struct sl_rpc_listener *sl_ud_listen(const struct sl_rpc_listen_options *opt, struct sl_err *err);
 
-/* Returns true if both ends allow that number of slots. */
 static inline bool ud_slots_ok(uint32_t slots)
 {
 	return slots >= SL_RPC_MIN_SLOTS && slots <= SL_RPC_MAX_SLOTS && !(slots & (slots - 1));

@@ -20,7 +20,6 @@ struct ud_keys {
 void ud_creq_sign(const struct sl_psk *s, struct sl_ud_creq *h, const uint8_t gid[16],
 		  uint32_t qpn);
 void ud_crep_sign(const struct sl_psk *s, const struct sl_ud_creq *h, struct sl_ud_crep *a);
-/* Return true if the proof is correct. */
 bool ud_creq_verify(const struct sl_psk *s, const struct sl_ud_creq *h, const uint8_t gid[16],
 		    uint32_t qpn);
 /* `h` must be the own, or a verified, CREQ. */

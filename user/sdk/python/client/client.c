@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type Client and the module. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +52,6 @@ void client_leave(PyObject *self)
 	if (--client->users == 0 && client->closed)
 		free_client(client);
 }
-
-/* --- arguments --- */
 
 static bool read_headers(struct py_call *call, PyObject *list)
 {
@@ -160,8 +157,6 @@ static bool batch_read(struct batch *b, PyObject *head, PyObject *bodies)
 	return false;
 }
 
-/* --- replies --- */
-
 static struct sl_span text_of(const char *text, size_t len)
 {
 	return sl_span_of(text ? text : "", len);
@@ -211,8 +206,6 @@ PyObject *reply_tuple(const struct sl_rpc_call_reply *r)
 		PyUnicode_DecodeUTF8((const char *)message.ptr, (Py_ssize_t)message.len, "replace"),
 		headers, r->service_us, r->attempts);
 }
-
-/* --- methods --- */
 
 /* Without memory for the reply, the event that was allocated with the call becomes its end. */
 static void on_end(void *user_data, uint64_t call, const struct sl_rpc_call_reply *reply)

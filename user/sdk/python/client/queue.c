@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events on their way from the client's thread to Python. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
