@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/stale_socket.h"
+
 enum { BACKLOG = 4096 };
 
 static int open_socket(void)
@@ -17,18 +19,9 @@ static int open_socket(void)
 bool sl_sock_remove_stale(const struct sockaddr_un *at)
 {
 	struct stat st;
-	bool refused;
-	int fd;
 
-	if (lstat(at->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
-		return false;
-	fd = open_socket();
-	if (fd < 0)
-		return false;
-	refused =
-		connect(fd, (const struct sockaddr *)at, sizeof(*at)) != 0 && errno == ECONNREFUSED;
-	close(fd);
-	return refused && unlink(at->sun_path) == 0;
+	return lstat(at->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	       sl_socket_is_stale(at, SOCK_STREAM) && unlink(at->sun_path) == 0;
 }
 
 int sl_sock_listen_unix(const char *path, uid_t uid, gid_t gid, mode_t mode)

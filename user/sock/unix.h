@@ -8,8 +8,8 @@
 #include <sys/un.h>
 
 /*
- * Removes a socket at which no process listens. Only ECONNREFUSED proves that: EPROTOTYPE, for
- * example, comes from a living socket of another type. Returns false without a change.
+ * Removes a socket at which no process listens (stale_socket.h). Returns false without a change.
+ * May sleep for a second.
  */
 bool sl_sock_remove_stale(const struct sockaddr_un *at);
 
