@@ -345,7 +345,7 @@ static int train_all(unsigned seconds, uint64_t compute_us)
 {
 	static struct worker workers[WORKERS];
 	uint64_t begin_ns = sl_now_ns();
-	uint32_t controls, iterations;
+	uint32_t controls, iterations, median_us;
 	double took_s;
 
 	run.layer_us = compute_us / LAYERS / 2;
@@ -362,9 +362,9 @@ static int train_all(unsigned seconds, uint64_t compute_us)
 		return 1;
 	qsort(run.control_us, controls, sizeof(uint32_t), compare);
 	qsort(run.iteration_us, iterations, sizeof(uint32_t), compare);
-	printf("%.1f %u %u %.0f\n", run.iteration_us[iterations / 2] / 1000.0,
-	       run.control_us[controls / 2], run.control_us[(uint64_t)controls * 99 / 100],
-	       (double)run.bytes / took_s / 1e6);
+	median_us = run.iteration_us[iterations / 2];
+	printf("%.1f %u %u %.0f\n", median_us / 1000.0, run.control_us[controls / 2],
+	       run.control_us[(uint64_t)controls * 99 / 100], (double)run.bytes / took_s / 1e6);
 	return 0;
 }
 
