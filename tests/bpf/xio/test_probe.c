@@ -79,29 +79,32 @@ TEST(an_interface_is_described)
 
 TEST(each_way_to_attach_is_tried)
 {
+	bool chains;
+
 	ck_assert_int_eq(test_sh("ip link add slg type ifb && ip link set slg up"), 0);
 	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("sl0"), false), 0);
 	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("sl0"), true), 0);
 	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("slg"), false), -EOPNOTSUPP);
 	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("slg"), true), 0);
-	ck_assert_int_eq(sl_probe_xsk("sl0", 2), SL_PORT_COPY);
-	ck_assert_int_eq(sl_probe_xsk("sl0", 3), -EINVAL);
-	ck_assert_int_eq(sl_probe_xsk("slg", 0), SL_PORT_GENERIC);
-	ck_assert_int_eq(sl_probe_xsk("nosuch0", 0), -ENODEV);
+	ck_assert_int_eq(sl_probe_xsk("sl0", 2, &chains), SL_PORT_COPY);
+	ck_assert_int_eq(sl_probe_xsk("sl0", 3, &chains), -EINVAL);
+	ck_assert_int_eq(sl_probe_xsk("slg", 0, &chains), SL_PORT_GENERIC);
+	ck_assert_int_eq(sl_probe_xsk("nosuch0", 0, &chains), -ENODEV);
 	/* nothing is left, and a trial can follow a trial */
 	ck_assert_int_eq(sl_probe_nic("sl0", &nic), 0);
 	ck_assert_uint_eq(nic.xdp_prog_id, 0);
-	ck_assert_int_eq(sl_probe_xsk("sl0", 2), SL_PORT_COPY);
+	ck_assert_int_eq(sl_probe_xsk("sl0", 2, &chains), SL_PORT_COPY);
 }
 
 TEST(a_gateway_is_not_disturbed)
 {
+	bool chains;
 	const struct sl_xdp_options o = {.worker_cnt = 1};
 	struct sl_xdp xdp;
 	struct sl_err err = SL_ERR(256);
 
 	ck_assert_int_eq(sl_xdp_open(&xdp, "sl0", &o, &err), 0);
-	ck_assert_int_eq(sl_probe_xsk("sl0", 0), -EBUSY);
+	ck_assert_int_eq(sl_probe_xsk("sl0", 0, &chains), -EBUSY);
 	ck_assert_int_eq(sl_probe_nic("sl0", &nic), 0);
 	ck_assert_uint_ne(nic.xdp_prog_id, 0);
 	sl_xdp_close(&xdp);
