@@ -85,7 +85,7 @@ enum sl_affinity_by {
 	SL_AFFINITY_BY_PREFIX,
 };
 
-/* What requests of a route have in common that go to one backend. */
+/* Property that requests of a route share if they go to one backend. */
 struct sl_cfg_affinity {
 	uint8_t by;         /* enum sl_affinity_by */
 	const char *name;   /* of the header or cookie */

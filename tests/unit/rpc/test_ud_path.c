@@ -524,7 +524,7 @@ static struct ud_qp *at_door;
 static bool cannot_ring;
 static int bell_of_door;
 
-/* One of those for HELLOs, whose descriptor is none for now. */
+/* A queue pair for HELLOs that has no descriptor yet. */
 static struct ud_qp *open_mute(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
 			       uint32_t tx_cnt, int *rc)
 {
