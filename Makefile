@@ -44,7 +44,7 @@ HARDEN   := $(call takes,-fstack-protector-strong) $(call takes,-fstack-clash-pr
 FORTIFY  := $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 # rep stos, gcc's way to clear small structures, takes longer to begin than the stores do: 11 % of an HTTP/1 request's parsing.
 comma     := ,
-CLEARING  := $(call takes,-mmemset-strategy=unrolled_loop:128:noalign$(comma)libcall:-1:noalign)
+CLEARING  := $(call takes,-mmemset-strategy=vector_loop:256:noalign$(comma)libcall:-1:noalign)
 SL_CFLAGS += $(HARDEN) $(FORTIFY) $(CLEARING) -fPIE
 SL_LDFLAGS += -pie -Wl,-z,relro,-z,now
 # Programs are optimised as a whole by gcc; tests, which are many, are linked as usual from the same objects.
@@ -66,7 +66,7 @@ SL_LDFLAGS += -fsanitize=address,undefined
 endif
 
 # Left never includes right (tests/support/layers.sh holds the exact table).
-MODULES  := base sandbox wire http config xio net tcp udp front sock batch rpc origin sdk core worker gateway control agent tools cli
+MODULES  := base sandbox wire http config xio net tcp udp front sock batch rpc sdk origin core worker gateway control agent tools cli
 # Ciphers of TLS records: libipsec-mb if programs link with it, else OpenSSL.
 has_ipsec_mb = $(shell echo 'int main(void) { return 0; }' | \
 	$(CC) -include intel-ipsec-mb.h -o /dev/null -x c - -lIPSec_MB 2>/dev/null && echo yes)
@@ -94,6 +94,9 @@ link_libs = -Wl,--start-group $(foreach m,$(1),$(call LIB,$(m))) -Wl,--end-group
 
 SKEL     := $(BUILD)/gen/sluice.skel.h
 BPF_OBJ  := $(BUILD)/sluice.bpf.o
+# The same, for the gateway to bind to a NIC that strips VLAN tags.
+TAGS_SKEL := $(BUILD)/gen/sluice_tags.skel.h
+BPF_TAGS_OBJ := $(BUILD)/gen/sluice_tags.bpf.o
 CLIENTS  := datagram
 CALLERS  := call
 BACKENDS := $(filter-out $(CLIENTS) $(CALLERS),$(patsubst user/sdk/programs/%.c,%,$(wildcard user/sdk/programs/*.c)))
@@ -188,7 +191,7 @@ $(BUILD)/pic/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $< (shared)"
 	$(Q)$(CC) $(SL_CPPFLAGS) $(CPPFLAGS) $(SL_CFLAGS) $(NO_LTO) -fPIC $(DEPENDS) -c -o $@ $<
-$(call OBJ,xio): | $(SKEL)
+$(call OBJ,xio): | $(SKEL) $(TAGS_SKEL)
 # The example with protobuf-c includes what is generated of its .proto.
 $(BUILD)/gen/%.pb-c.c: user/sdk/programs/%.proto
 	@mkdir -p $(@D)
@@ -216,9 +219,17 @@ $(BPF_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)
 	@mkdir -p $(@D)
 	@echo "  BPF     $@"
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c -o $@ $<
-$(SKEL): $(BPF_OBJ)
+$(BPF_TAGS_OBJ): bpf/sluice.bpf.c $(wildcard bpf/*.h include/sluice/*.h)
 	@mkdir -p $(@D)
-	$(Q)$(BPFTOOL) gen skeleton $< name sluice_bpf >$@ 2>$@.err || { cat $@.err >&2; false; }
+	@echo "  BPF     $@"
+	$(Q)$(CLANG) $(BPF_CFLAGS) -DSL_READ_TAGS -c -o $@ $<
+$(SKEL): $(BPF_OBJ)
+$(TAGS_SKEL): $(BPF_TAGS_OBJ)
+$(SKEL) $(TAGS_SKEL):
+	@mkdir -p $(@D)
+	$(Q)echo '/* NOLINTBEGIN: generated */' >$@
+	$(Q)$(BPFTOOL) gen skeleton $< name sluice_bpf >>$@ 2>$@.err || { cat $@.err >&2; rm $@; false; }
+	$(Q)echo '/* NOLINTEND */' >>$@
 	@# libbpf says that it skips the section in which libxdp finds the program's priority: known, harmless
 	@grep -v 'skipping unrecognized data section([0-9]*) \.xdp_run_config' $@.err >&2 || true
 
@@ -231,7 +242,8 @@ $(SUPPORT): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 	$(Q)$(PACK)
 $(BUILD)/obj/tests/%.o: SL_CPPFLAGS += -Itests/support
 # They are many, and each runs once: to optimise them takes longer than they do.
-$(BUILD)/obj/tests/unit/%.o: SL_CFLAGS += $(if $(SAN),,$(NO_LTO) -O0 -U_FORTIFY_SOURCE)
+$(BUILD)/obj/tests/unit/%.o: SL_CFLAGS += $(NO_LTO) -O0 -U_FORTIFY_SOURCE
+$(foreach l,stack rpc bpf,$(eval $(BUILD)/obj/tests/$(l)/%.o: SL_CFLAGS += $(NO_LTO) -O1))
 $(BUILD)/obj/tests/rpc/sdk/test_shared.o: user/sdk/backend/libsluice-backend.map
 $(BUILD)/obj/tests/rpc/sdk/test_shared.o: SL_CFLAGS += $(NO_LTO) # symbols of an asm at file level
 define test_rule

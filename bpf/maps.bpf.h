@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps of include/sluice/abi.h. The gateway replaces the sizes of sl_svc_* together with
- * sl_config.service_cnt before it loads the program.
+ * Maps of include/sluice/abi.h. The gateway replaces the sizes of sl_svc_* with
+ * sl_config.service_cnt before the load.
  */
 #ifndef SL_MAPS_BPF_H
 #define SL_MAPS_BPF_H
@@ -41,7 +41,7 @@ struct {
 	__type(value, __u64);
 } sl_rx_drops SEC(".maps");
 
-/* Not used by the program; listed so that every loader creates it. */
+/* Not used by the program; every loader must create it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -96,6 +96,13 @@ struct {
 	__type(key, struct sl_prefix6);
 	__type(value, struct sl_prefix);
 } sl_prefix6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SL_MAX_OFFENDERS);
+	__type(key, struct sl_offender_key);
+	__type(value, struct sl_offender);
+} sl_offenders SEC(".maps");
 
 const volatile struct sl_prog_config sl_config = {
 	.magic = SL_PROG_MAGIC,

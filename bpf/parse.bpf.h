@@ -1,11 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Parser from the first byte of a frame to the key of a listener.
  *
  *   frame -> Ethernet, VLAN tags -> IPv4 | IPv6, extension headers -> TCP | UDP | ICMP error
  *
- * Each step checks its header against the end of the frame before reading it. It returns
- * SL_RX_REDIRECT to continue, or a verdict. User space validates lengths and checksums.
+ * Each step checks bounds before it reads, and returns SL_RX_REDIRECT to continue, or a verdict.
+ * User space validates lengths and checksums.
  */
 #ifndef SL_PARSE_BPF_H
 #define SL_PARSE_BPF_H
@@ -36,6 +36,11 @@ enum {
 	SL_ICMP6_TIME_EXCEEDED = 3,
 };
 
+struct sl_vlan_tag {
+	__be16 tci;
+	__be16 proto;
+};
+
 struct sl_packet {
 	/* words on the BPF stack must be aligned */
 	struct sl_listener_key key __attribute__((aligned(8)));
@@ -44,17 +49,13 @@ struct sl_packet {
 	union {
 		struct sl_prefix4 from4;
 		struct sl_prefix6 from6;
-	};             /* source address */
-	__u16 vlan;    /* 0: untagged; SL_VLAN_NONE: more than one tag */
-	__u8 family;   /* 4 or 6; 0: ICMP error about our packet */
-	__u8 protocol; /* protocol at pos */
-	__u8 opens;    /* SYN or datagram, which may be shed */
-	__u8 fragment; /* first of several: ports are known, the rest is not */
-};
-
-struct sl_vlan_tag {
-	__be16 tci;
-	__be16 proto;
+	};                           /* source address */
+	__u16 vlan;                  /* 0: untagged; SL_VLAN_NONE: more than one tag */
+	__u8 family;                 /* 4 or 6; 0: ICMP error about our packet */
+	__u8 protocol;               /* protocol at pos */
+	__u8 opens;                  /* SYN or datagram, which may be shed */
+	__u8 fragment;               /* first of several: ports are known, the rest is not */
+	struct sl_vlan_tag stripped; /* the NIC took it off; proto 0: none */
 };
 
 /* Common to both versions; <linux/icmp.h> would include <sys/socket.h>. */
@@ -81,6 +82,7 @@ struct sl_ext_hdr {
 			return SL_RX_PASS_TRUNCATED;                                               \
 	} while (0)
 
+/* Skips Ethernet and VLAN tags; *proto: type of the next header. */
 static __always_inline int parse_eth(struct sl_packet *p, __be16 *proto)
 {
 	const struct ethhdr *eth = p->pos;
@@ -105,6 +107,7 @@ static __always_inline int parse_eth(struct sl_packet *p, __be16 *proto)
 	return SL_RX_REDIRECT;
 }
 
+/* Set the key's family and address. */
 static __always_inline void set_addr4(struct sl_listener_key *key, __be32 addr)
 {
 	__u32 *words = (__u32 *)key->addr;
@@ -113,20 +116,19 @@ static __always_inline void set_addr4(struct sl_listener_key *key, __be32 addr)
 	words[0] = addr;
 	words[1] = words[2] = words[3] = 0;
 }
-
 static __always_inline void set_addr6(struct sl_listener_key *key, const struct in6_addr *addr)
 {
 	key->family = 6;
 	__builtin_memcpy(key->addr, addr, sizeof(key->addr));
 }
 
+/* Set the source's family and address, with the full prefix length. */
 static __always_inline void set_from4(struct sl_packet *p, __be32 addr)
 {
 	p->family = 4;
 	p->from4.len = 32;
 	__builtin_memcpy(p->from4.addr, &addr, sizeof(p->from4.addr));
 }
-
 static __always_inline void set_from6(struct sl_packet *p, const struct in6_addr *addr)
 {
 	p->family = 6;
@@ -134,7 +136,7 @@ static __always_inline void set_from6(struct sl_packet *p, const struct in6_addr
 	__builtin_memcpy(p->from6.addr, addr, sizeof(p->from6.addr));
 }
 
-/* `quoted`: header within an ICMP error, whose source is ours. */
+/* Sets addresses and protocol. `quoted`: header within an ICMP error, whose source is ours. */
 static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
 {
 	const struct iphdr *ip = p->pos;
@@ -158,6 +160,7 @@ static __always_inline int parse_ip4(struct sl_packet *p, int quoted)
 	return SL_RX_REDIRECT;
 }
 
+/* Same for IPv6, past its extension headers. */
 static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
 {
 	const struct ipv6hdr *ip = p->pos;
@@ -195,6 +198,7 @@ static __always_inline int parse_ip6(struct sl_packet *p, int quoted)
 	return SL_RX_PASS_OTHER;
 }
 
+/* Set the key's port and protocol; `opens` for a SYN and for each datagram. */
 static __always_inline int parse_tcp(struct sl_packet *p)
 {
 	const struct tcphdr *tcp = p->pos;
@@ -205,7 +209,6 @@ static __always_inline int parse_tcp(struct sl_packet *p)
 	p->opens = tcp->syn && !tcp->ack;
 	return SL_RX_REDIRECT;
 }
-
 static __always_inline int parse_udp(struct sl_packet *p)
 {
 	const struct udphdr *udp = p->pos;
@@ -217,6 +220,7 @@ static __always_inline int parse_udp(struct sl_packet *p)
 	return SL_RX_REDIRECT;
 }
 
+/* Returns true for errors that quote a packet. */
 static __always_inline int is_icmp_error(const struct sl_icmp_hdr *icmp, int family)
 {
 	if (family == 4)
@@ -225,7 +229,7 @@ static __always_inline int is_icmp_error(const struct sl_icmp_hdr *icmp, int fam
 	       icmp->type == SL_ICMP6_TIME_EXCEEDED;
 }
 
-/* An ICMP error quotes the header of our packet: its source is the listener. */
+/* Sets the key from the packet that an ICMP error quotes: its source is the listener. */
 static __always_inline int parse_icmp(struct sl_packet *p, int family)
 {
 	const struct sl_icmp_hdr *icmp = p->pos;
@@ -242,7 +246,7 @@ static __always_inline int parse_icmp(struct sl_packet *p, int family)
 	if (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP)
 		return SL_RX_PASS_OTHER;
 	ports = p->pos;
-	/* RFC 792: at least 8 bytes of the quoted payload, i.e. ports and TCP sequence number. */
+	/* RFC 792: 8 bytes of the quoted payload, i.e. ports and TCP sequence number. */
 	SL_NEED(p, 8);
 	p->key.port = ports[0];
 	p->key.protocol = p->protocol;
@@ -250,6 +254,7 @@ static __always_inline int parse_icmp(struct sl_packet *p, int family)
 	return SL_RX_REDIRECT;
 }
 
+/* Parses TCP, UDP or an ICMP error. */
 static __always_inline int parse_upper(struct sl_packet *p, int family)
 {
 	if (p->protocol == IPPROTO_TCP)
@@ -263,6 +268,7 @@ static __always_inline int parse_upper(struct sl_packet *p, int family)
 	return SL_RX_PASS_OTHER;
 }
 
+/* Parses the whole frame, from p->pos on. */
 static __always_inline int parse_packet(struct sl_packet *p)
 {
 	__be16 proto = 0;

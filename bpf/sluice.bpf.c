@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * XDP program: redirects packets of served addresses, and passes everything else to the kernel.
+ * XDP program: redirects packets of served addresses, and passes others to the kernel.
  *
- *   parse -> listener or local port? -> own MAC? -> VLAN matches? -> not denied? -> socket on this queue? -> admitted?
- *         -> stamp -> redirect
+ *   parse -> listener or local port? -> own MAC? -> VLAN matches? -> not denied, no offender? -> socket on this queue?
+ *         -> admitted? -> stamp -> redirect
  *
  * Loaded by `sluice run`, ip(8) or xdp-loader. The run configuration below is for the dispatcher of
  * libxdp.
@@ -24,8 +24,7 @@ struct {
 } XDP_RUN_CONFIG(sluice_xdp);
 
 /*
- * Keeps unused maps alive. A reference ties maps to the program, even in code that the verifier
- * removes.
+ * Keeps unused maps: a reference ties them to the program, even in code that the verifier removes.
  */
 static __always_inline void keep_maps(void)
 {
@@ -49,7 +48,8 @@ static __always_inline int finish(__u32 verdict)
 	case SL_RX_SHED_QUEUE:
 	case SL_RX_NO_SOCKET: /* the kernel would reset connections of other queues */
 	case SL_RX_FRAGMENT:  /* and those of reassembled segments */
-	case SL_RX_DENIED: return XDP_DROP;
+	case SL_RX_DENIED:
+	case SL_RX_OFFENDER: return XDP_DROP;
 	default: return XDP_PASS;
 	}
 }
@@ -81,5 +81,5 @@ int sluice_xdp2(struct xdp_md *ctx)
 	return steer(ctx);
 }
 
-/* No helper in use requires the GPL. */
-char sl_license[] SEC("license") = "Apache-2.0";
+/* bpf_xdp_metadata_rx_vlan_tag() requires a licence that is compatible with the GPL. */
+char sl_license[] SEC("license") = "Dual BSD/GPL";

@@ -1,12 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the listener, decides on admission, and redirects. */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #ifndef SL_STEER_BPF_H
 #define SL_STEER_BPF_H
 
 #include "maps.bpf.h"
 #include "parse.bpf.h"
+#include "tags.bpf.h"
 
-/* Looks up the exact address and port, then the address with all ports. */
+/* Looks up the address and port, then all ports (sets key->port). Returns NULL without entry. */
 static __always_inline const struct sl_listener *find_listener(struct sl_listener_key *key)
 {
 	const struct sl_listener *l = bpf_map_lookup_elem(&sl_listeners, key);
@@ -17,7 +17,10 @@ static __always_inline const struct sl_listener *find_listener(struct sl_listene
 	return bpf_map_lookup_elem(&sl_listeners, key);
 }
 
-/* Looks up the entry of the range of local ports, for segments that do not open a connection. */
+/*
+ * Same for the range of local ports, unless a segment opens a connection. Needs `port`: in key it
+ * is 0.
+ */
 static __always_inline const struct sl_listener *
 find_range(struct sl_listener_key *key, const struct sl_edge *edge, __be16 port, int opens)
 {
@@ -30,6 +33,7 @@ find_range(struct sl_listener_key *key, const struct sl_edge *edge, __be16 port,
 	return bpf_map_lookup_elem(&sl_listeners, key);
 }
 
+/* Returns true if the destination is not the interface's MAC address. */
 static __always_inline int is_other_host(const struct xdp_md *ctx, const struct sl_edge *edge)
 {
 	const struct ethhdr *eth = (void *)(long)ctx->data;
@@ -42,6 +46,7 @@ static __always_inline int is_other_host(const struct xdp_md *ctx, const struct 
 	       (*(const __u16 *)(eth->h_dest + 4) ^ *mac_lo);
 }
 
+/* Returns true if the interface's listeners are on another VLAN. */
 static __always_inline int is_other_vlan(const struct sl_packet *p, const struct sl_edge *edge)
 {
 	if (edge->vlan == SL_VLAN_ANY)
@@ -49,7 +54,7 @@ static __always_inline int is_other_vlan(const struct sl_packet *p, const struct
 	return p->vlan != (edge->vlan == SL_VLAN_NONE ? 0 : edge->vlan);
 }
 
-/* ICMP errors (family 0) pass: the stack checks them against the quoted packet. */
+/* Returns true by a rule. ICMP errors (family 0) pass: the stack checks their quotes. */
 static __always_inline int is_denied(const struct sl_packet *p)
 {
 	const struct sl_prefix *rule = 0;
@@ -59,6 +64,22 @@ static __always_inline int is_denied(const struct sl_packet *p)
 	else if (p->family == 6)
 		rule = bpf_map_lookup_elem(&sl_prefix6, &p->from6);
 	return rule && rule->action == SL_PREFIX_DENY;
+}
+
+/* Returns true for listed sources; ICMP errors pass. */
+static __always_inline int is_offender(const struct sl_packet *p)
+{
+	struct sl_offender_key key __attribute__((aligned(8))) = {.family = p->family};
+	const struct sl_offender *o;
+
+	if (p->family == 4)
+		__builtin_memcpy(key.addr, p->from4.addr, sizeof(p->from4.addr));
+	else if (p->family == 6)
+		__builtin_memcpy(key.addr, p->from6.addr, sizeof(key.addr));
+	else
+		return 0;
+	o = bpf_map_lookup_elem(&sl_offenders, &key);
+	return o && bpf_ktime_get_ns() < o->until_ns;
 }
 
 /* Returns true with probability shed_level / 65536. */
@@ -82,7 +103,7 @@ static __always_inline int is_crowded(const struct sl_queue *q)
 	return (__s32)(q->open_limit - q->opens) <= 0 && (bpf_get_prandom_u32() & 15);
 }
 
-/* Refuses only new connections and datagrams. */
+/* Counts a SYN or datagram. Returns SL_RX_REDIRECT, or why it is refused. */
 static __always_inline int admit(const struct sl_packet *p, const struct sl_listener *l,
 				 __u32 rx_queue)
 {
@@ -99,7 +120,7 @@ static __always_inline int admit(const struct sl_packet *p, const struct sl_list
 	return SL_RX_REDIRECT;
 }
 
-/* Does nothing if the driver has no room. Invalidates all pointers into the packet. */
+/* Writes struct sl_rx_meta, if the driver has room. Invalidates all pointers into the packet. */
 static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *l)
 {
 	struct sl_rx_meta *meta;
@@ -117,6 +138,7 @@ static __always_inline void stamp(struct xdp_md *ctx, const struct sl_listener *
 	meta->listener = l->listener;
 }
 
+/* Returns SL_RX_REDIRECT for a parsed packet that a worker gets, or a verdict. */
 static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 {
 	const __u32 zero = 0;
@@ -133,10 +155,13 @@ static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 		return SL_RX_PASS_NO_LISTENER;
 	if (!edge || is_other_host(ctx, edge))
 		return SL_RX_PASS_OTHER_HOST;
+	read_stripped_tag(ctx, p);
 	if (!ours && is_other_vlan(p, edge))
 		return SL_RX_PASS_VLAN;
 	if (!ours && is_denied(p))
 		return SL_RX_DENIED;
+	if (edge->offenders && !ours && is_offender(p))
+		return SL_RX_OFFENDER;
 	if (p->fragment)
 		return SL_RX_FRAGMENT;
 	if (bpf_redirect_map(&sl_xsks, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
@@ -146,6 +171,8 @@ static __always_inline int steer_packet(struct xdp_md *ctx, struct sl_packet *p)
 		if (verdict != SL_RX_REDIRECT)
 			return verdict;
 	}
+	if (!insert_stripped_tag(ctx, p))
+		return SL_RX_NO_SOCKET; /* no headroom: dropped, as the kernel would reset it */
 	stamp(ctx, l);
 	return SL_RX_REDIRECT;
 }

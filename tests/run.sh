@@ -5,7 +5,7 @@
 #   all   what `make test` runs: the same each time, fuzz targets read their corpora only
 #   long  what `make test-long` adds: clang-tidy, load, sanitizers, virtual machines, Debian 13 and arm64, fuzzing against
 #         the clock. Two lanes run at once, as tests of load and machines wait much: their output is never mixed.
-#   FUZZ_SECONDS  per fuzz target (default 4)    SL_LAYER_TIMEOUT  seconds per layer (default 3000)
+#   FUZZ_SECONDS  per fuzz target (default 2)    SL_LAYER_TIMEOUT  seconds per layer (default 3000)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -18,7 +18,7 @@ long)
 	;;
 *) layers=("$@") ;;
 esac
-export FUZZ_SECONDS=${FUZZ_SECONDS:-4} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
+export FUZZ_SECONDS=${FUZZ_SECONDS:-2} FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)}
 jobs=$(nproc)
 TIMEFORMAT='%U %S'
 logs=$(mktemp -d) || exit 1
@@ -45,8 +45,8 @@ run_layer() {
 	# in use. The others are about attaching, operating, other clients of the same parsers, and load.
 	asan)
 		target=(asan ASAN_TESTS="http h2 grpc/limits datagram streams tls/clients tls/grpc operate/reload \
-hostile/clients hostile/backend hostile/neighbours backends/broken backends/come-and-go backends/tcp backends/python-streams \
-agent/http1 agent/grpc agent/streams agent/open-streams agent/websocket agent/slow agent/ends")
+hostile/clients hostile/backend backends/broken backends/come-and-go backends/tcp \
+agent/http1 agent/grpc agent/streams agent/open-streams agent/websocket agent/ends agent/stack-ends")
 		;;
 	asan-*) target=("$1") ;;
 	build) target=(all) ;;

@@ -5,6 +5,7 @@
  *
  *   grpc serve ADDRESS                        /kv.Store/Get: key -> value; /kv.Store/Put: see below
  *   grpc call ADDRESS CONNECTIONS SECONDS     one operation in progress for each connection
+ *   grpc spike ADDRESS SERVED NEW             time to the first reply of NEW clients that join
  *
  * Put's message is {u8 length of the key, key, value}. Messages are bytes, without protobuf.
  */
@@ -168,6 +169,7 @@ struct connection {
 	grpc_status_code status;
 	grpc_slice details;
 	uint64_t sent_ns;
+	bool joined; /* later than the load, and without a reply yet */
 };
 
 static struct connection connections[CONNECTIONS_MAX];
@@ -244,46 +246,97 @@ static void open_channel(struct connection *c, const char *address)
 	c->methods[1] = grpc_channel_register_call(c->channel, "/kv.Store/Put", NULL, NULL);
 }
 
-static int run(const char *address, unsigned cnt, unsigned seconds)
+static void begin_any(struct connection *c)
+{
+	begin(c, load_is_put(), sl_prng_below(&load.prng, load.keys));
+}
+
+/* Fills the store, and connects all. */
+static bool open_all(const char *address, unsigned cnt)
 {
 	bool ok;
 
 	for (unsigned i = 0; i < cnt; i++)
 		open_channel(&connections[i], address);
-	/* fill the store, and connect all */
-	for (unsigned i = 0; i < LOAD_KEYS; i++) {
+	for (unsigned i = 0; i < load.keys; i++) {
 		begin(&connections[i % cnt], true, i);
 		finish(&ok);
 		if (!ok) {
 			fputs("grpc: no reply\n", stderr);
-			return 1;
+			return false;
 		}
 	}
+	return true;
+}
+
+static int measure(unsigned cnt, unsigned seconds)
+{
+	bool ok;
+
 	load_begin(seconds);
 	for (unsigned i = 0; i < cnt; i++)
-		begin(&connections[i], load_is_put(), sl_prng_below(&load.prng, LOAD_KEYS));
+		begin_any(&connections[i]);
 	while (cnt) {
 		struct connection *c = finish(&ok);
 
 		if (load_count(c->sent_ns, ok))
-			begin(c, load_is_put(), sl_prng_below(&load.prng, LOAD_KEYS));
+			begin_any(c);
 		else
 			cnt--;
 	}
 	return load_print(seconds);
 }
 
+/* The clients that are served go on while the new ones connect. */
+static int spike(const char *address, unsigned served, unsigned cnt)
+{
+	static uint32_t first_ns[CONNECTIONS_MAX];
+	uint64_t warm_ns = sl_now_ns() + SL_NS_PER_SEC / 2, join_ns = 0;
+	unsigned first_cnt = 0;
+	bool ok;
+
+	load_begin(0);
+	for (unsigned i = 0; i < served; i++)
+		begin_any(&connections[i]);
+	while (first_cnt < cnt && !load.errors) {
+		struct connection *c = finish(&ok);
+
+		load_count(c->sent_ns, ok);
+		if (c->joined)
+			first_ns[first_cnt++] = (uint32_t)(sl_now_ns() - join_ns);
+		c->joined = false;
+		begin_any(c);
+		if (join_ns || sl_now_ns() < warm_ns)
+			continue;
+		join_ns = sl_now_ns();
+		for (unsigned i = served; i < served + cnt; i++) {
+			open_channel(&connections[i], address);
+			connections[i].joined = true;
+			begin_any(&connections[i]);
+		}
+	}
+	return load_print_first(first_ns, cnt);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned cnt = argc == 5 ? (unsigned)atoi(argv[3]) : 0;
-	unsigned seconds = argc == 5 ? (unsigned)atoi(argv[4]) : 0;
+	unsigned last = argc == 5 ? (unsigned)atoi(argv[4]) : 0;
+	bool joins = argc == 5 && strcmp(argv[1], "spike") == 0;
 
 	grpc_init();
+	load_init();
 	queue = grpc_completion_queue_create_for_next(NULL);
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
 		return serve(argv[2]);
-	if (seconds && cnt && cnt <= CONNECTIONS_MAX && strcmp(argv[1], "call") == 0)
-		return run(argv[2], cnt, seconds);
-	fputs("usage: grpc serve ADDRESS | grpc call ADDRESS CONNECTIONS SECONDS\n", stderr);
-	return 2;
+	if (!cnt || !last || cnt + joins * last > CONNECTIONS_MAX ||
+	    (!joins && strcmp(argv[1], "call") != 0)) {
+		fputs("usage: grpc serve ADDRESS | grpc call ADDRESS CONNECTIONS SECONDS |\n"
+		      "       grpc spike ADDRESS SERVED NEW\n",
+		      stderr);
+		return 2;
+	}
+	if (!open_all(argv[2], cnt))
+		return 1;
+	return joins ? spike(argv[2], cnt, last) : measure(cnt, last);
 }

@@ -13,7 +13,6 @@
 #include "base/rand.h"
 
 enum {
-	LOAD_KEYS = 10000,
 	LOAD_VALUE_LEN = 100,
 	LOAD_PUT_EVERY = 20, /* 5 % PUT */
 	LOAD_SAMPLES = 1 << 22,
@@ -21,11 +20,23 @@ enum {
 
 static struct {
 	struct sl_prng prng;
+	unsigned keys;
 	uint64_t begin_ns, end_ns; /* of what is counted */
 	uint32_t *samples_ns;
 	size_t done, errors;
 } load;
 
+/* Sets the number of keys: LOAD_KEYS of the environment, or 10,000. */
+static inline void load_init(void)
+{
+	const char *text = getenv("LOAD_KEYS");
+
+	load.keys = text ? (unsigned)atoi(text) : 10000;
+	if (!load.keys)
+		abort();
+}
+
+/* seconds 0: runs until the program ends. */
 static inline void load_begin(unsigned seconds)
 {
 	sl_prng_seed(&load.prng, 1);
@@ -34,7 +45,7 @@ static inline void load_begin(unsigned seconds)
 		abort();
 	/* a quarter of the time to warm up */
 	load.begin_ns = sl_now_ns() + seconds * SL_NS_PER_SEC / 4;
-	load.end_ns = load.begin_ns + seconds * SL_NS_PER_SEC;
+	load.end_ns = seconds ? load.begin_ns + seconds * SL_NS_PER_SEC : UINT64_MAX;
 }
 
 static inline bool load_is_put(void)
@@ -76,6 +87,18 @@ static inline int load_print(unsigned seconds)
 	printf("%.0f %.1f %.1f\n", (double)load.done / seconds,
 	       load.samples_ns[load.done / 2] / 1000.0,
 	       load.samples_ns[load.done / 100 * 99] / 1000.0);
+	return 0;
+}
+
+/* Prints median and maximum of the first replies' times, in microseconds. */
+static inline int load_print_first(uint32_t *ns, unsigned cnt)
+{
+	if (load.errors) {
+		fprintf(stderr, "%zu errors\n", load.errors);
+		return 1;
+	}
+	qsort(ns, cnt, sizeof(*ns), load_compare);
+	printf("%.1f %.1f\n", ns[cnt / 2] / 1000.0, ns[cnt - 1] / 1000.0);
 	return 0;
 }
 

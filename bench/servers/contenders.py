@@ -9,6 +9,7 @@ HTTP, GRPC, STREAMS = 8000, 50051, 8001  # of the servers
 # The ways of sluice to a server: name -> (keys of the backend, lines of the file). {http_if}, {grpc_if}: interfaces.
 WAYS = {
     "sluice-agent": ("", ""),
+    "sluice-stack": ("via = stack", 'interface "{http_if}" {{ }}\ntcp {{ server_ports = "20000-29999" }}'),
 }
 BODY = "x" * 250 + "\n"
 
@@ -98,7 +99,7 @@ limits {{ address_requests = 0 address_connections = 1 address_exchanges = 1 add
 """
 TO_SERVERS = """pool http {{ backend a {{ endpoint = "http://{http}" {way} }} }}
 pool streams {{ backend a {{ endpoint = "http://{streams}" concurrency = 2048 {way} }} max_queue = 2048 }}
-pool grpc {{ backend a {{ endpoint = "h2c://{grpc}" {way} }} }}
+pool grpc {{ backend a {{ endpoint = "h2c://{grpc}" }} }}
 route "/" {{ pool = http }}
 route "/" {{ listener = {{"events"}} pool = streams }}
 route "/sluice.demo.Echo/" {{ pool = grpc }}"""

@@ -56,7 +56,7 @@ class World:
         self.spaces.append(name)
         run("ip", "-n", name, "link", "set", "lo", "up")
         run("nsenter", f"--net=/run/netns/{name}", "sysctl", "-qw", "net.ipv4.ip_local_port_range=1024 65000",
-            "net.ipv4.tcp_tw_reuse=1")
+            "net.ipv4.ip_local_reserved_ports=20000-29999", "net.ipv4.tcp_tw_reuse=1")
         return name
 
     def link(self, gateway, other):

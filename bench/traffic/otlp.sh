@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # otlp.sh: what request ids and the export of traces cost. One gateway changes its configuration by reloads, so that both
-# ways alternate. Rows "name<TAB>value<TAB>unit": otlp_cost is requests/s with a trace block by those without it,
-# otlp_cpu_cost the processor time of a request without it by that with it. Each is the median of the rounds.
+# ways alternate. Rows as of traffic.py: otlp_cost is requests/s with a trace block by those without it,
+# otlp_cpu_cost the processor time of a request without it by that with it.
 #   ROUNDS (9)   SECONDS_EACH (2)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -64,8 +64,9 @@ for _ in $(seq "$rounds"); do
 	reload
 	window >>"$D/on"
 done
-paste "$D/off" "$D/on" | python3 -c '
-import statistics, sys
-rows = [[float(v) for v in line.split()] for line in sys.stdin]
-print(f"otlp_cost\t{statistics.median(on / off for off, _, on, _ in rows):.3f}\tratio")
-print(f"otlp_cpu_cost\t{statistics.median(off / on for _, off, _, on in rows):.3f}\tratio")'
+paste "$D/off" "$D/on" | PYTHONPATH="$here/.." python3 -c '
+import sys
+from rows import at_least, pairs, row
+off, off_ns, on, on_ns = zip(*([float(v) for v in line.split()] for line in sys.stdin))
+row("otlp_cost", "sluice/no trace", pairs(on, off), "ratio", at_least(0.97))
+row("otlp_cpu_cost", "sluice/no trace", pairs(off_ns, on_ns), "ratio")'

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench-traffic: choice, failures, affinity and routing by model, beside HAProxy and nginx; rows by rows.py.
 
-slow_member_p99_RATE   one of three members 10 times slower; peers choose the one with the fewest connections, as sluice
-                       does for streams, which requests to unmodified servers are by default
+slow_member_p99_RATE   one of three members 10 times slower; peers choose the one with the fewest connections
 slow_member_over_even  the same over a pool without the slow member
 failing_member_errors  replies other than 200 of ERRORS_OF requests to a fresh gateway; one of three members answers 500
                        at once. HAProxy has `observe layer7`, nginx `max_fails` and a retry elsewhere

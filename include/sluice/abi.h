@@ -1,6 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Keys and values of the BPF maps shared by the XDP program, the gateway and bpftool.
+ * BPF maps shared by the XDP program, the gateway and bpftool.
  *
  *   map           kind             key                    value               written by
  *   sl_listeners  hash             sl_listener_key        sl_listener         control thread
@@ -14,13 +14,14 @@
  *   sl_edge       array            0                      sl_edge             control thread
  *   sl_prefix4    LPM trie         sl_prefix4             sl_prefix           control thread
  *   sl_prefix6    LPM trie         sl_prefix6             sl_prefix           control thread
+ *   sl_offenders  LRU hash         sl_offender_key        sl_offender         control thread
  *
  * The gateway sets the sizes of sl_svc_* before it loads the program. The size of sl_svc_ctl is the
  * service_cnt of the index functions.
  *
  * Ports and addresses are in network byte order, other fields in host order. Times are nanoseconds
- * of CLOCK_MONOTONIC. Writers of mmapable maps use plain stores. A reader of sl_svc_live reads
- * `seq` before and after, and retries if it is odd or has changed.
+ * of CLOCK_MONOTONIC. Writers of mmapable maps use plain stores. Readers of sl_svc_live retry if
+ * `seq` was odd or has changed.
  */
 #ifndef SLUICE_ABI_H
 #define SLUICE_ABI_H
@@ -36,6 +37,7 @@ enum {
 	SL_MAX_WORKERS = 16,
 	SL_MAX_SERVICES = 256,
 	SL_MAX_PREFIXES = 16384, /* per address family */
+	SL_MAX_OFFENDERS = 8192,
 	/* Sizes if ip(8) or xdp-loader loads it. */
 	SL_DEFAULT_WORKERS = 8,
 	SL_DEFAULT_SERVICES = 16,
@@ -43,22 +45,20 @@ enum {
 	SL_ANY_SERVICE = 0xffff,
 };
 
-/*
- * The only variable in .rodata. The gateway reads it to recognise a program on an interface and its
- * version.
- */
+/* The only variable in .rodata: the version of a program on an interface. */
 struct sl_prog_config {
-	__u32 magic;   /* SL_PROG_MAGIC */
-	__u32 version; /* SL_ABI_VERSION */
+	__u32 magic;
+	__u32 version;
 	__u32 service_cnt;
-	__u32 by_gateway; /* 1: loaded by a gateway, and stale if that no longer runs */
+	__u32 by_gateway; /* 1: loaded by a gateway; stale without it */
 };
 #define SL_PROG_MAGIC  0x736c7570u
-#define SL_ABI_VERSION 7u
+#define SL_ABI_VERSION 8u
 
 /*
  * A served address and port. A listener for any address has one entry per address of the host. Port
- * 0: all ports of the address. An entry with the first port of sl_edge's range stands for the range.
+ * 0: all ports of the address. An entry with the first port of sl_edge's range stands for the
+ * range.
  */
 struct sl_listener_key {
 	__u8 addr[16]; /* IPv4: first four bytes, the rest zero */
@@ -75,8 +75,7 @@ struct sl_listener {
 
 /*
  * Worker of a receive queue, and the limit of waiting SYNs and datagrams: at most half of the
- * queue's frames, which leaves room for established connections in a flood. One cache line per
- * writer.
+ * queue's frames, to spare established connections in a flood. One cache line per writer.
  */
 struct sl_queue {
 	__u32 worker;
@@ -87,9 +86,9 @@ struct sl_queue {
 };
 
 /*
- * Filter of packets for the listeners of the interface. Packets of other VLANs are passed to the
- * kernel. Packets from denied prefixes are dropped. The longest matching prefix decides; without a
- * match the packet is accepted. An allow list denies 0.0.0.0/0 and ::/0.
+ * Filter of packets for the interface's listeners. Packets of other VLANs are passed to the kernel.
+ * The longest matching prefix decides: denied packets are dropped, others accepted. An allow list
+ * denies 0.0.0.0/0 and ::/0.
  */
 enum {
 	SL_VLAN_ANY = 0,       /* tagged or untagged; default */
@@ -104,7 +103,8 @@ struct sl_edge {
 	__u32 vlan;                    /* VLAN 1 to 4094, or one of the above */
 	__u8 mac[6];                   /* frames to others are passed to the kernel */
 	__u16 ports_first, ports_last; /* 0: none */
-	__u8 pad[2];
+	__u8 offenders;                /* 0: sl_offenders is empty */
+	__u8 pad;
 };
 
 struct sl_prefix4 {
@@ -125,10 +125,20 @@ struct sl_prefix {
 	__u32 origin; /* the operator's prefixes survive a reload */
 };
 
+/* A source whose packets to the listeners are dropped: an IPv4 address or an IPv6 /64. */
+struct sl_offender_key {
+	__u8 addr[8]; /* IPv4: first four bytes, the rest zero */
+	__u32 family; /* 4 or 6 */
+};
+
+struct sl_offender {
+	__u64 until_ns; /* ignored from then on, until it is removed */
+};
+
 /* XDP metadata in front of a redirected packet. */
 struct sl_rx_meta {
 	__u64 rx_ns; /* bpf_ktime_get_ns() */
-	__u32 magic; /* SL_RX_META_MAGIC */
+	__u32 magic;
 	__u16 queue;
 	__u16 listener;
 };
@@ -143,9 +153,9 @@ enum sl_stage {
 	SL_STAGE_COMPUTE, /* reported by the backend */
 	SL_STAGE_RPC,   /* sent -> reply received, minus compute; only batches without one ahead */
 	SL_STAGE_REPLY, /* -> last byte of the reply passed to TCP or UDP */
-	SL_STAGE_TOTAL, /* first byte of the request -> last byte of the reply */
+	SL_STAGE_TOTAL, /* first byte in -> last byte out */
 	SL_STAGE_FIRST, /* stream: opened -> first part of the reply received */
-	SL_STAGE_GAP,   /* stream: from one part of the reply to the next */
+	SL_STAGE_GAP,   /* stream: between parts of the reply */
 	SL_STAGE_CNT,
 };
 
@@ -153,10 +163,10 @@ struct sl_svc_hist {
 	__u64 count;
 	__u64 sum_ns;
 	__u64 bucket[SL_HIST_BUCKET_CNT];
-	__u64 pad[6]; /* cache lines: neighbours may belong to other workers */
+	__u64 pad[6]; /* neighbours may belong to other workers */
 };
 
-/* For readers: a pool's stage by name. The name is cut to fit, and ends with NUL. */
+/* A pool's stage by name, for readers. The name is cut to fit, and ends with NUL. */
 struct sl_stage_key {
 	char pool[32];
 	enum sl_stage stage;
@@ -174,6 +184,7 @@ struct sl_stage_times {
 	__u64 p99_ns;
 };
 
+/* Returns the index in sl_svc_hist of a worker, service and enum sl_stage. */
 static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service, __u32 stage)
 {
 	return (worker * service_cnt + service) * SL_STAGE_CNT + stage;
@@ -183,7 +194,7 @@ static inline __u32 sl_hist_index(__u32 service_cnt, __u32 worker, __u32 service
 struct sl_svc_live {
 	__u32 seq;       /* odd while being written */
 	__u32 batch_cap; /* largest batch within the latency bound */
-	__u32 batch_low; /* smallest batch that keeps up with the arrival rate */
+	__u32 batch_low; /* smallest that keeps up with arrivals */
 	__u32 batch_last;
 	__u64 hold_ns;     /* delay of a batch for more requests */
 	__u64 arrival_mhz; /* requests per 1000 s */
@@ -203,12 +214,13 @@ struct sl_svc_live {
 	__u64 pad;
 };
 
+/* Returns the index in sl_svc_live. */
 static inline __u32 sl_live_index(__u32 service_cnt, __u32 worker, __u32 service)
 {
 	return worker * service_cnt + service;
 }
 
-/* Overrides by the operator; zero leaves a value to the controller. */
+/* Overrides by the operator; zero: left to the controller. */
 struct sl_svc_ctl {
 	__u32 batch_size;
 	__u32 shed_level; /* as above plus 1; 1: shed nothing */
@@ -219,6 +231,7 @@ struct sl_svc_ctl {
 
 _Static_assert(sizeof(struct sl_listener_key) == 20, "map key");
 _Static_assert(sizeof(struct sl_prefix4) == 8 && sizeof(struct sl_prefix6) == 20, "map keys");
+_Static_assert(sizeof(struct sl_offender_key) == 12, "map key");
 _Static_assert(sizeof(struct sl_queue) == 128, "whole cache lines");
 _Static_assert(sizeof(struct sl_rx_meta) == 16, "a multiple of 4 and at most 32, as XDP wants it");
 _Static_assert(sizeof(struct sl_stage_key) == 36, "map key");

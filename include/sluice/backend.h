@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SDK for backends, which reply to batches of requests.
+ * SDK for backends.
  *
  *   static void handle(void *arg, struct sl_batch *batch) {
  *           for (unsigned i = 0; i < batch->count; i++) {
@@ -21,31 +21,28 @@
  *
  * Ownership:
  * - A request and its bytes belong to the handler until sl_reply() without `more`, or
- *   sl_reply_error(). Any thread may reply, in any order.
+ *   sl_reply_error().
  * - Each request must be replied to exactly once. sl_backend_close() answers open requests with
- *   SL_RPC_REFUSED, or SL_RPC_LOST if a handler has seen them and they are not idempotent. No
- *   request may be used afterwards.
- * - Reply bytes are copied before sl_reply() returns. sl_reply_ref() does not copy.
+ *   SL_RPC_REFUSED, or SL_RPC_LOST if a handler has seen them and they are not idempotent. None
+ *   may be used afterwards.
+ * - sl_reply() copies the bytes of the reply; sl_reply_ref() does not.
  * - The request's bytes are a private copy, which the gateway cannot change.
  *
  * Errors: functions of requests return 0 or a negative errno value.
  * - -ECANCELED and -ENOBUFS: the request is closed, and must not be used any more.
- * - Others: nothing has happened. The request stays open and must still be replied to. After
- *   -EAGAIN, `on_writable` tells when to try again.
- * - The program still owns what it passed.
+ * - Others: nothing has happened, and the program keeps what it passed. The request must still be
+ *   replied to. After -EAGAIN, `on_writable` follows.
  *
- * Threads:
- * - The handler, `on_batch`, runs in the thread that calls sl_backend_run() or sl_backend_poll().
- * - The first such call starts an I/O thread, and sl_backend_close() ends it.
- * - `inline_handler` does without the I/O thread. Handlers must be short: no I/O happens while one
- *   runs.
+ * Threads: `on_batch` runs in the thread that calls sl_backend_run() or sl_backend_poll(). The
+ * first such call starts an I/O thread, which sl_backend_close() ends. `inline_handler` needs none:
+ * its handler delays I/O, so it must be short. Any thread may reply, in any order.
  *
- * Structs that the program fills in begin with `size`: sizeof(struct), or 0 for the members of this
- * release. Members that the library does not know must be zero.
+ * Input structs begin with `size`: sizeof(struct), or 0 for the members of this release. Members
+ * unknown to the library must be zero.
  *
- * Batches: when the handler is free, pending requests of all gateways form one batch of at most
- * `max_batch`. Urgent classes come first, each in order of arrival. One request in sixteen is of
- * the least urgent class. Expired requests are answered with SL_RPC_EXPIRED.
+ * Batches: a free handler gets the pending requests of all gateways, at most `max_batch`. Urgent
+ * classes come first, each in order of arrival; one request in sixteen is of the least urgent
+ * class. Expired requests are answered with SL_RPC_EXPIRED.
  */
 #ifndef SLUICE_BACKEND_H
 #define SLUICE_BACKEND_H
@@ -69,13 +66,13 @@ struct sl_request_view {
 	uint16_t method_len, path_len, query_len, content_type_len;
 	uint8_t protocol;        /* enum sl_proto: HTTP, gRPC, datagram */
 	uint8_t priority;        /* enum sl_rpc_class */
-	uint32_t budget_us;      /* time left when sent; 0: none, or see long_budget_us */
-	uint64_t arrived_ns;     /* arrival, CLOCK_MONOTONIC of this host */
+	uint32_t budget_us;      /* left when sent; 0: see long_budget_us */
+	uint64_t arrived_ns;     /* CLOCK_MONOTONIC of this host */
 	uint64_t long_budget_us; /* time left if it exceeds budget_us; 0: none */
 	const uint8_t *meta;     /* for sl_request_header() */
 	uint16_t meta_len;
 	bool idempotent;
-	/* Stream: the client waits for 100 (Continue), see sl_stream_send_continue(). */
+	/* See sl_stream_send_continue(). */
 	union {
 		bool expect_continue;
 		bool expects SL_DEPRECATED("use expect_continue");
@@ -99,26 +96,25 @@ struct sl_batch {
 typedef void sl_batch_fn(void *arg, struct sl_batch *batch);
 
 /*
- * Event of a request without a reply; `arg` is that of the options. Called in the I/O thread
- * (`inline_handler`: polling thread); must be short. It may run while the handler runs, even before
- * the handler has seen the request. The request is valid until the call returns, even if another
- * thread replies. The call may reply.
+ * Event of a request; `arg` is that of the options. Called in the I/O thread (`inline_handler`:
+ * polling thread), also while the handler runs or before it has seen the request. Must be short;
+ * may reply. The request is valid until the call returns, even if another thread replies.
  */
 typedef void sl_request_fn(void *arg, struct sl_request_view *rq);
 
 /*
  * Callbacks of streams: requests of routes with `stream = yes`, including all kinds of gRPC calls.
- * Streams are not batched and may be answered while they arrive. Called in the I/O thread
- * (`inline_handler`: polling thread); must be short. The order is:
+ * Streams are not batched and may be answered while they arrive. Called like sl_request_fn, in this
+ * order:
  *
  *   on_open -> (on_data* | on_end | on_cancel)   sl_reply(.more = true)* and the last one, at any time
  *
  * No call follows the last reply or `on_cancel`.
  *
  * The header `upgrade` requests to switch protocols (WebSocket, if the route's `upgrade` allows
- * it). If `upgrades` is set, a first part with status 101 and `more` accepts; then bytes of both
- * sides pass until either ends. Other statuses refuse. If `upgrades` is not set, the header is
- * ignored and `on_end` follows at once.
+ * it). With `upgrades`, a first part with status 101 and `more` accepts: bytes pass until either
+ * side ends. Other statuses refuse. Without `upgrades`, the header is ignored and `on_end` follows
+ * at once.
  *
  * Metadata are valid until the reply, bytes only during a call. All four callbacks must be set.
  */
@@ -129,10 +125,7 @@ struct sl_stream_ops {
 		sl_request_fn *on_open;
 		sl_request_fn *open SL_DEPRECATED("use on_open");
 	};
-	/*
-	 * Bytes of a message, of which `left` follow later. HTTP: a message is any sequence of
-	 * bytes. A message may be empty.
-	 */
+	/* Bytes of a message (HTTP: any bytes); `left` follow later. May be empty. */
 	union {
 		sl_data_fn *on_data;
 		sl_data_fn *data SL_DEPRECATED("use on_data");
@@ -141,7 +134,7 @@ struct sl_stream_ops {
 		sl_request_fn *on_end;
 		sl_request_fn *end SL_DEPRECATED("use on_end");
 	};
-	/* The client has gone. Called at most once; the request must still be replied to. */
+	/* The client has gone. Called at most once; a reply is still needed. */
 	union {
 		sl_request_fn *on_cancel;
 		sl_request_fn *cancel SL_DEPRECATED("use on_cancel");
@@ -151,8 +144,8 @@ struct sl_stream_ops {
 struct sl_backend_options {
 	size_t size;
 	/*
-	 * Endpoints, separated by commas: "shm:///path", "rdma://addr:port", "rdma+ud://addr:port"
-	 * (virtual connections), "tcp://host:port".
+	 * Separated by commas: "shm:///path", "rdma://addr:port", "rdma+ud://addr:port" (virtual
+	 * connections), "tcp://host:port".
 	 */
 	const char *listen;
 	union {
@@ -166,16 +159,15 @@ struct sl_backend_options {
 	uint32_t bulk_ring_len; /* bytes per channel and direction; 0: 4 MiB */
 	bool inline_handler;    /* no I/O thread, see above */
 	/*
-	 * The client has gone; not for deadlines. Called at most once per request, which must still
-	 * be replied to. May be NULL.
+	 * The client has gone; not called for deadlines. Called at most once per request; a reply
+	 * is still needed. May be NULL.
 	 */
 	union {
 		sl_request_fn *on_cancel;
 		sl_request_fn *cancelled SL_DEPRECATED("use on_cancel");
 	};
 	/*
-	 * After -EAGAIN, see "Errors": there is room. Also called if the client has gone, except
-	 * for streams, which get `on_cancel`. May be NULL.
+	 * There is room after -EAGAIN, or the client has gone (streams: `on_cancel`). May be NULL.
 	 */
 	union {
 		sl_request_fn *on_writable;
@@ -185,9 +177,8 @@ struct sl_backend_options {
 	const struct sl_stream_ops *on_stream;
 	bool upgrades; /* `on_stream` supports switching protocols */
 	/*
-	 * gRPC: accept compressed messages, marked by `compressed` of the request; see
-	 * grpc-encoding. Nothing limits the uncompressed length. If false, such calls end with
-	 * UNIMPLEMENTED; a running stream gets `on_cancel`.
+	 * gRPC: accept compressed messages; nothing limits the uncompressed length. If false, such
+	 * calls end with UNIMPLEMENTED; a running stream gets `on_cancel`.
 	 */
 	bool compressed;
 	/*
@@ -209,39 +200,38 @@ struct sl_backend_options {
 };
 
 /*
- * Opens the listening endpoints. Returns NULL and one line in `err` on error. Replaces the socket
- * file of a dead process; that of a live one is an error.
+ * Opens the endpoints. Returns NULL and one line in `err` on error. Replaces the socket file of a
+ * dead process, not that of a live one.
  */
 struct sl_backend *sl_backend_open(const struct sl_backend_options *opt, char *err, size_t err_len);
 
 /*
- * Serves until sl_backend_stop(), then answers pending requests (for at most 5 s) and returns 0. A
- * second stop ends it at once. Returns -EDEADLK as sl_backend_poll() does, or the error of starting
- * the I/O thread.
+ * Serves until sl_backend_stop(), then answers pending requests for at most 5 s, or until a second
+ * stop, and returns 0. Returns errors of sl_backend_poll().
  *
- * sl_backend_stop() may be called from any thread or signal handler.
+ * sl_backend_stop(): any thread or signal handler.
  */
 int sl_backend_run(struct sl_backend *b);
 void sl_backend_stop(struct sl_backend *b);
 
 /*
- * Handles one batch, waiting for it at most wait_us microseconds; inline, returns also after
- * another upcall. Returns the number of batches; -EDEADLK within a handler or an upcall, or while
- * another thread polls or runs; or the error of starting the I/O thread.
+ * Handles one batch, waiting at most wait_us microseconds; inline, also returns after another
+ * upcall. Returns the number of batches; -EDEADLK within a handler or an upcall, or while another
+ * thread polls or runs; or the error of starting the I/O thread.
  */
 int sl_backend_poll(struct sl_backend *b, unsigned wait_us);
 
 /*
- * For event loops (epoll), in the polling thread. When sl_backend_poll(b, 0) returns 0: arm, sleep
- * until sl_backend_fd() is readable, disarm, and poll again. sl_backend_arm() returns 1, 0 if there
- * is work (disarm and poll), or a negative error of starting the I/O thread. The SDK owns the
- * descriptor; it may only be waited for. With `inline_handler`, poll at least once per second.
- */
-/*
- * The same in one call. sl_backend_prepare() prepares a sleep until sl_backend_fd() is readable;
- * *timeout_us: how long at most, 0: not at all, UINT64_MAX: without limit. The next
- * sl_backend_poll() ends the sleep. The descriptor stays the same. Returns 0, -EDEADLK as
- * sl_backend_poll(), or the error of starting the I/O thread.
+ * For event loops (epoll), in the polling thread. The SDK owns the descriptor sl_backend_fd(),
+ * which stays the same and may only be waited for. With `inline_handler`, poll at least once per
+ * second.
+ *
+ * sl_backend_prepare() prepares a sleep until the descriptor is readable, for at most *timeout_us
+ * (UINT64_MAX: no limit). The next sl_backend_poll() ends it. Returns 0 or errors of
+ * sl_backend_poll().
+ *
+ * Alternatively, when sl_backend_poll(b, 0) returns 0: arm, sleep, disarm, poll. sl_backend_arm()
+ * returns 1, 0 if there is work (disarm, poll), or the error of starting the I/O thread.
  */
 int sl_backend_prepare(struct sl_backend *b, uint64_t *timeout_us);
 int sl_backend_fd(const struct sl_backend *b);
@@ -250,18 +240,18 @@ void sl_backend_disarm(struct sl_backend *b);
 
 /*
  * Sets readiness, initially true. While false, gateways use other backends but keep their
- * connections. Requests that still arrive are handled. Any thread.
+ * connections. Requests may still arrive. Any thread.
  */
 void sl_backend_ready(struct sl_backend *b, bool ready);
 /*
- * Like not ready, but gateways also close their connections after their last request. False revokes
+ * Like not ready, but gateways also close their connections after the last request. False revokes
  * it. Any thread.
  */
 void sl_backend_leave(struct sl_backend *b, bool leave);
 
 /*
- * Stops listening, answers open requests, and frees everything. NULL is allowed. Must not be called
- * within a handler or an upcall, or while a thread runs or polls. `done` returns lent memory; its
+ * Stops listening, answers open requests, and frees everything; NULL is allowed. Must not be called
+ * within a handler or upcall, or while a thread runs or polls. `done` returns lent memory; its
  * replies get -ECANCELED.
  */
 void sl_backend_close(struct sl_backend *b);
@@ -272,7 +262,7 @@ void sl_backend_close(struct sl_backend *b);
  */
 bool sl_request_header(const struct sl_request_view *rq, const char *name, const char **value,
 		       size_t *value_len);
-/* Gets a trailer of a stream, like sl_request_header(). */
+/* Same for a trailer of a stream. */
 bool sl_request_trailer(const struct sl_request_view *rq, const char *name, const char **value,
 			size_t *value_len);
 
@@ -280,8 +270,8 @@ bool sl_request_trailer(const struct sl_request_view *rq, const char *name, cons
 bool sl_request_cancelled(const struct sl_request_view *rq);
 
 /*
- * Pause and resume `on_data` and `on_end` of a stream. While paused, the client may still send the credit
- * it has; the bytes are stored. Any thread, before the reply.
+ * Pause and resume `on_data` and `on_end`. While paused, bytes within the client's credit are
+ * stored. Any thread, before the reply.
  */
 void sl_stream_pause(struct sl_request_view *rq);
 void sl_stream_resume(struct sl_request_view *rq);
@@ -305,8 +295,8 @@ struct sl_reply_args {
 	const struct sl_header_arg *headers;
 	unsigned header_cnt;
 	/*
-	 * Further parts follow (gRPC: one message per part). The first part provides headers,
-	 * content type and HTTP status; the last gRPC status, message and trailers.
+	 * More parts follow (gRPC: one message each). The first has headers, content type and HTTP
+	 * status; the last gRPC status, message and trailers.
 	 */
 	bool more;
 	/*
@@ -314,10 +304,7 @@ struct sl_reply_args {
 	 * none either.
 	 */
 	bool no_message;
-	/*
-	 * gRPC: the message is compressed as this reply's header grpc-encoding says. All pieces of
-	 * a message are as the first.
-	 */
+	/* gRPC: compressed by the header grpc-encoding; all pieces of a message alike. */
 	bool compressed;
 	/* `total_len` is the length of the whole body. A reply that ends earlier is broken off. */
 	bool has_total;
@@ -329,8 +316,8 @@ struct sl_reply_args {
 	uint64_t total_len;
 	const char *reason; /* HTTP/1.1; NULL: the standard text */
 	/*
-	 * SL_CLASS_LATENCY, _NORMAL or _BULK; 0: that of the request. The first reply, part or
-	 * interim reply decides for the whole reply.
+	 * SL_CLASS_LATENCY, _NORMAL or _BULK; 0: that of the request. The first part or interim
+	 * reply decides.
 	 */
 	uint8_t priority;
 };
@@ -340,7 +327,7 @@ struct sl_reply_args {
  *   -EMSGSIZE   body above SL_RPC_MAX_MESSAGE or headers above SL_RPC_MAX_META
  *   -EINVAL     piece of a message empty, too long, or without `more`
  *   -EINVAL     status 101 without `upgrades`, wrong priority or size
- *   -E2BIG      members that this library does not know are set
+ *   -E2BIG      unknown members are set
  *   -EAGAIN     with `more`: the client or gateway reads too slowly, or no memory
  *   -ECANCELED  the client has gone
  *   -ENOBUFS    no memory, without `more`. Another backend executes the request if it is
@@ -350,28 +337,27 @@ struct sl_reply_args {
  * most streams SL_RPC_STREAM_WINDOW. A part is accepted if all earlier parts fit in that window;
  * the last part always. A part is also rejected while too many bytes of all requests are unsent.
  *
- * Memory: copied replies to one gateway may use what is left of 512 MiB. Above half of that,
+ * Memory: copied replies to one gateway may use what is left of 512 MiB. Above a quarter of that,
  * replies whose clients have taken nothing for 1 s end with SL_RPC_LOST.
  *
- * With `inline_handler`, replies within the handler are sent when it returns, or after 50 us;
- * others at once.
+ * With `inline_handler`, replies within the handler are sent when it returns, or after 50 us (1 ms
+ * if sending is slow); others at once.
  */
 int sl_reply(struct sl_request_view *rq, const struct sl_reply_args *args);
 
 /*
- * Sends an interim reply before the reply, such as 103 (Early Hints, RFC 8297): `status` from 102
- * to 199 and `headers`; other arguments are ignored. It is dropped for gRPC, HTTP/1.0 and clients
- * that do not read. Thread-safe. Returns 0, also if the client has gone; -EINVAL for another
- * status, after the reply has begun, or after SL_RPC_MAX_INTERIM; -EMSGSIZE above SL_RPC_MAX_META
- * bytes; -EAGAIN without memory.
+ * Sends an interim reply before the reply, such as 103 (Early Hints, RFC 8297): only `status` (102
+ * to 199) and `headers` count. It is dropped for gRPC, HTTP/1.0 and clients that do not read.
+ * Thread-safe. Returns 0, also if the client has gone; -EINVAL for another status, after the reply
+ * has begun, or after SL_RPC_MAX_INTERIM; -EMSGSIZE above SL_RPC_MAX_META bytes; -EAGAIN without
+ * memory.
  */
 int sl_reply_interim(struct sl_request_view *rq, const struct sl_reply_args *args);
 
 /*
- * Like sl_reply(), but lends the body. The body must not change until `done`, which is called
- * exactly once if 0 was returned, also if the client has gone. It is called like sl_request_fn,
- * possibly before sl_reply_ref() returns, and at the latest in sl_backend_close(). If the body is
- * placed memory, wait for both `done` and `unplace` before reuse.
+ * Like sl_reply(), but lends the body, which must not change until `done`. After 0, `done` is
+ * called exactly once, like sl_request_fn, possibly before sl_reply_ref() returns, at the latest in
+ * sl_backend_close(). Before reuse of placed memory, wait for both `done` and `unplace`.
  */
 typedef void sl_reply_done_fn(void *arg);
 int sl_reply_ref(struct sl_request_view *rq, const struct sl_reply_args *args,
@@ -386,7 +372,7 @@ struct sl_backend_stats {
 	uint64_t refused; /* rejected peers */
 	uint32_t channels, open_requests, largest_batch;
 };
-/* Gets statistics, at most 1 ms old. Any thread; with `inline_handler` only the polling thread. */
+/* Returns counters, at most 1 ms old. Any thread; with `inline_handler` only the polling thread. */
 void sl_backend_stats(struct sl_backend *b, struct sl_backend_stats *out);
 
 #ifdef __cplusplus

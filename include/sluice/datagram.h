@@ -6,10 +6,9 @@
  *   reply    = struct sl_datagram_reply, payload
  *
  * - A reply is never larger than its request, because source addresses can be spoofed. Pad the
- *   request with zeros for a larger reply. A reply that does not fit is SL_DATAGRAM_REPLY_TOO_LARGE
- *   without payload.
- * - Retry a request without a reply with the same id, content, source address and port, and with
- *   the same length. Only the deadline may shrink.
+ *   request with zeros for a larger reply. Others are SL_DATAGRAM_REPLY_TOO_LARGE without payload.
+ * - Retry a request without a reply with the same id, content, length, source address and port. Only
+ *   the deadline may shrink. A retry shorter than its kept reply gets SL_DATAGRAM_REPLY_TOO_LARGE.
  * - The gateway drops retries of pending requests. It repeats replies of up to 1472 bytes until 10
  *   s after the last one, if they are among its last 16,000.
  * - The client chooses ids, unique among its requests of the last minute and preferably random.

@@ -14,12 +14,12 @@
  *              | ^ \--wait_us has passed-------------> done(-ETIMEDOUT)
  *              | |  \-sl_datagram_client_close()-----> done(-ECANCELED)
  *              v |   \sl_datagram_client_cancel()----> nothing
- *            no reply in time: same id again, time-out doubled up to 1 s
+ *            no reply in time: same id again, time-out doubled if below 1 s
  *
- * A request without a reply may have been executed. A request with a reply was executed once, while
- * the gateway remembers it.
+ * A request without a reply may have been executed; one with a reply was executed once, while the
+ * gateway remembers it.
  *
- * Memory is allocated only by open. A client must be used by one thread at a time.
+ * Only open allocates memory. A client must be used by one thread at a time.
  */
 #ifndef SLUICE_DATAGRAM_CLIENT_H
 #define SLUICE_DATAGRAM_CLIENT_H
@@ -40,7 +40,7 @@ struct sl_datagram_client_options {
 	const char *port;
 	unsigned max_in_flight; /* 0: 64; at most 65536 */
 	uint32_t retry_us;      /* time to the first retry; 0: from measured round trips */
-	uint16_t datagram_max;  /* bytes of UDP payload; 0: path MTU, at most 9000 */
+	uint16_t datagram_max;  /* UDP payload; 0: path MTU, at most 9000 */
 };
 
 /* Views are valid during the call only. */
@@ -64,19 +64,17 @@ struct sl_datagram_call {
 	size_t method_len;
 	const void *payload;
 	size_t payload_len;
-	size_t reply_len;     /* of the reply: the request is padded for it */
+	size_t reply_len;     /* the request is padded for a reply of this length */
 	uint32_t deadline_us; /* 0: that of the route */
 	uint32_t wait_us;     /* time-out; 0: 100 ms after the deadline, or 1 s */
 	sl_datagram_done_fn *done;
 	void *arg;
 };
 
-/*
- * Opens a client. Returns NULL and one line in `err` on error. sl_datagram_client_close() completes
- * requests in flight with -ECANCELED and frees the client.
- */
+/* Opens a client. Returns NULL and one line in `err` on error. */
 struct sl_datagram_client *sl_datagram_client_open(const struct sl_datagram_client_options *opt,
 						   char *err, size_t err_len);
+/* Completes requests with -ECANCELED, and frees the client. */
 void sl_datagram_client_close(struct sl_datagram_client *c);
 
 /*
@@ -95,26 +93,23 @@ int sl_datagram_client_poll(struct sl_datagram_client *c, int wait_ms);
 /* Cancels a request: `done` is not called. Returns false if it is not in flight. */
 bool sl_datagram_client_cancel(struct sl_datagram_client *c, uint64_t id);
 
-/* Returns the descriptor to wait for. The caller must not read it. */
+/* Returns the descriptor to wait for, not to read. */
 int sl_datagram_client_fd(const struct sl_datagram_client *c);
 /* Returns the time until poll must be called, or -1 if nothing is in flight. */
 int sl_datagram_client_wait_ms(const struct sl_datagram_client *c);
 
 /*
- * Sends one request and waits for its reply; `done` and `arg` are ignored. The payload is copied to
- * `buf`, truncated, and *answer points there. Also polls for other requests in flight. Returns the
- * status of the answer, or an error of sl_datagram_client_send().
+ * Sends one request and waits for its reply, without `done`. The payload is copied to `buf`,
+ * truncated, and *answer points there. Also polls for other requests. Returns the status of the
+ * answer, or an error of sl_datagram_client_send().
  */
 int sl_datagram_client_ask(struct sl_datagram_client *c, const struct sl_datagram_call *call,
 			   struct sl_datagram_answer *answer, void *buf, size_t buf_len);
 
-/*
- * Returns the largest payload of a request with a method of this length; for method_len 0 also of a
- * reply.
- */
+/* Returns the largest payload of a request with such a method; for method_len 0 also of a reply. */
 size_t sl_datagram_client_max_payload(const struct sl_datagram_client *c, size_t method_len);
 
-/* Returns a text such as "overloaded"; never NULL. */
+/* Returns the name of a status; never NULL. */
 const char *sl_datagram_status_name(int status);
 
 struct sl_datagram_client_stats {
@@ -122,6 +117,7 @@ struct sl_datagram_client_stats {
 	uint64_t answered, timed_out;
 	uint64_t ignored; /* datagrams that are not a reply to a request in flight */
 };
+/* Copies the counters since the client was opened. */
 void sl_datagram_client_stats(const struct sl_datagram_client *c,
 			      struct sl_datagram_client_stats *out);
 

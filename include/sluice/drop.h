@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Reasons for which a packet, connection or request is discarded.
  *
@@ -27,7 +27,8 @@
 	X(RX_DENIED, "denied", "dropped: the longest prefix of its source is denied")              \
 	X(RX_PASS_OTHER_HOST, "pass_other_host",                                                   \
 	  "destination MAC is not the interface's: left to the kernel")                            \
-	X(RX_FRAGMENT, "fragment", "first IP fragment of a packet for a listener: dropped")
+	X(RX_FRAGMENT, "fragment", "first IP fragment of a packet for a listener: dropped")        \
+	X(RX_OFFENDER, "offender", "dropped: limits refused its source too often (penalty)")
 
 /* Discards in user space, in the order of the checks. */
 #define SL_DROPS(X)                                                                                \
@@ -73,7 +74,8 @@
 	X(TX_FULL, "tx_full", "transmit ring full")                                                \
 	X(HANDOVER_FULL, "handover_full", "ring to the owning worker full")                        \
 	X(IP_SOURCE_ROUTE, "ip_source_route", "IPv4 source route (LSRR, SSRR)")                    \
-	X(NO_NEIGHBOUR, "no_neighbour", "to a server whose next hop the kernel has not resolved")
+	X(NO_NEIGHBOUR, "no_neighbour", "to a server whose next hop the kernel has not resolved")  \
+	X(DGRAM_TOO_LARGE, "dgram_too_large", "reply larger than its path MTU or 4,096 bytes")
 
 #define X(name, metric, help) SL_##name,
 enum sl_rx_verdict { SL_RX_VERDICTS(X) SL_RX_VERDICT_CNT };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and limits that the libraries for backends and for clients share. */
+/* Types and limits shared by the libraries for backends and clients. */
 #ifndef SLUICE_TYPES_H
 #define SLUICE_TYPES_H
 

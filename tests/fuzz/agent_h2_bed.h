@@ -285,7 +285,7 @@ static void bed_room(struct bed_call *k)
 		return;
 	k->blocked = false;
 	if (call->conn)
-		agent_conn_resume(call);
+		origin_conn_resume(call);
 	bed_turn();
 }
 
@@ -334,6 +334,7 @@ static void bed_close(void)
 	for (unsigned i = 0; i < 64 && bed_is_up(); i++) {
 		agent_conn_read(bed.c);
 		bed_turn();
+		bed_room(&bed.calls[i % BED_CALLS]);
 	}
 	must(!bed_is_up(), "a connection stays that its server has closed");
 	while ((call = origin_queue_any(&bed.server->origin.waiting)) ||

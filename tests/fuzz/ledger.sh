@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ledger.sh: records how long each fuzz target has run on the present code, over all commits.
 # tests/fuzz/ledger.tsv has a line "TARGET DIGEST SECONDS" of processor time for each. The digest
-# covers the sources of the target's program: changes elsewhere do not reset the time.
+# covers the sources of the target's program without their comments: other changes do not reset the time.
 #
 #   ledger.sh note TARGET          after a build: records the sources
 #   ledger.sh add TARGET SECONDS   after a run of that build
@@ -27,8 +27,21 @@ sources() {
 	} | tr -s ' \\:' '\n' | grep -E '^(user|include|tests)/.*\.[ch]$' | sort -u
 }
 
+# The digest of a file without its comments, kept by that of the file.
+code_digest() {
+	local kept=$out/code/$2
+	[ -s "$kept" ] || gcc -fpreprocessed -dD -E -P -x c "$1" 2>/dev/null | sha256sum >"$kept"
+	cat "$kept"
+}
+
 digest() {
-	[ -s "$out/$1.sources" ] && xargs -r sha256sum <"$out/$1.sources" 2>&1 | sha256sum | cut -c -16
+	local sum file
+	[ -s "$out/$1.sources" ] || return
+	mkdir -p "$out/code"
+	xargs -r sha256sum <"$out/$1.sources" 2>&1 | while read -r sum file; do
+		echo "$file"
+		code_digest "$file" "$sum"
+	done | sha256sum | cut -c -16
 }
 
 seconds() {

@@ -75,7 +75,8 @@ static void begin(void)
 		while (sk_stream_read(&reader->s, rest, sizeof(rest)) > 0);
 	} while (sk_buf_len(&writer.out));
 	sl_credits_init(&reader->base.credits, SLOTS, SLOTS, SK_OUT);
-	reader->rx_head = reader->rx_tail = reader->rx_next = reader->lent = 0;
+	reader->rx_head = reader->rx_tail = 0;
+	reader->msgs = (struct sl_msg_stream){0};
 	reader->error = 0;
 	at = all_len = 0;
 	acked = 0;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "rpc/rpc.h"
 #include "rpc/rdma/ud/ud_iface.h"
+#include "rpc/rdma/wireup.h"
 #include "ud_bed.h"
 
 enum kind { HALL_AS_IS, HALL_ADDRESSED, HALL_SEALED, DOOR_AS_IS, DOOR_PROVEN, DOOR_ASKS, KINDS };
@@ -24,7 +25,7 @@ static unsigned opened;
 /* The one that waits at a pair. */
 static struct ud_packet waiting[PAIRS];
 static unsigned sent[PAIRS];
-static struct sl_ud_crep last_answer; /* from the listener */
+static struct sl_wireup_crep last_answer; /* from the listener */
 static struct {
 	uint32_t id;
 	uint64_t epoch;
@@ -78,13 +79,19 @@ static bool dev_arm(struct ud_qp *p)
 	return true;
 }
 
-static int dev_sign_new(struct sidr_service **sign, struct sockaddr_storage *sa)
+static int dev_sign_new(struct sidr_service **sign, struct sockaddr_storage *sa, bool rc)
 {
-	(void)sa;
+	(void)sa, (void)rc;
 	here = (struct sidr_service){
 		.fd = eventfd(0, EFD_CLOEXEC),
 		.local = {.device = &here, .name = "fuzz", .port = 1, .gid = {7}}};
 	*sign = &here;
+	return 0;
+}
+
+static int dev_sign_local(struct sidr_service *s)
+{
+	(void)s;
 	return 0;
 }
 
@@ -114,13 +121,14 @@ static const struct rdma_device_ops device = {
 	.ah_create = dev_way_new,
 	.ah_destroy = dev_way_free,
 	.sidr_new = dev_sign_new,
+	.sidr_local = dev_sign_local,
 	.sidr_reply = dev_sign_answer,
 	.sidr_free = dev_sign_free,
 };
 
 /* --- both ends --- */
 
-static struct ud_keys keys_of(bool dialer, const struct sl_ud_crep *a)
+static struct ud_keys keys_of(bool dialer, const struct sl_wireup_crep *a)
 {
 	struct ud_keys keys;
 
@@ -142,7 +150,7 @@ static void open_listener(void)
 /* A connection of that hall whose peer has been heard. */
 static struct ud_conn *open_conn(struct ud_iface *h)
 {
-	const struct sl_ud_crep a = {.id = 1};
+	const struct sl_wireup_crep a = {.id = 1};
 	struct ud_conn_params terms = {
 		.id = ud_id_get(), .peer_id = 9, .qpn = 7, .slots = 64, .mtu = MTU};
 	struct ud_keys keys = keys_of(false, &a);
@@ -180,7 +188,7 @@ static void address(struct ud_packet *p, const struct ud_conn *c)
 
 static void seal(struct ud_packet *p, const struct ud_conn *c)
 {
-	const struct sl_ud_crep a = {.id = 1};
+	const struct sl_wireup_crep a = {.id = 1};
 	struct ud_keys keys = keys_of(true, &a);
 	struct sl_ud_header h;
 
@@ -193,14 +201,18 @@ static void seal(struct ud_packet *p, const struct ud_conn *c)
 
 static void prove(struct ud_packet *p, bool asks)
 {
-	struct sl_ud_creq h;
+	struct wireup_target to = {.epoch = sl_rpc_boot_epoch()};
+	struct sl_wireup_creq h;
 
 	memcpy(&h, p->bytes, sizeof(h));
-	h.magic = SL_UD_WIREUP_MAGIC;
+	h.magic = SL_WIREUP_MAGIC;
 	h.version = SL_UD_VERSION;
 	if (asks)
 		h.flags |= SL_HELLO_EP_CHECK;
-	ud_creq_sign(&secret, &h, here.local.gid, pairs[DOOR].qpn);
+	h.want = SL_WIREUP_UD;
+	to.qpn = pairs[DOOR].qpn;
+	memcpy(to.gid, here.local.gid, sizeof(to.gid));
+	wireup_creq_sign(&secret, &h, &to);
 	memcpy(p->bytes, &h, sizeof(h));
 	p->len = sizeof(h);
 }
@@ -245,7 +257,7 @@ static void throw_at_hall(struct ud_iface *h, struct ud_conn *c, enum kind kind,
 		c->arq.heard_ns == before.heard_ns);
 }
 
-static bool was_granted(const struct sl_ud_creq *h)
+static bool was_granted(const struct sl_wireup_creq *h)
 {
 	for (unsigned i = 0; i < granted_cnt; i++) {
 		if (granted[i].id == h->id && granted[i].epoch == h->epoch)
@@ -255,27 +267,29 @@ static bool was_granted(const struct sl_ud_creq *h)
 }
 
 /* A question grants no connection; only a granted connection is known. */
-static void check_answer(const struct sl_ud_creq *h)
+static void check_answer(const struct sl_wireup_creq *h)
 {
 	if (h->flags & SL_HELLO_EP_CHECK) {
 		require(!last_answer.id);
-		require(last_answer.verdict == SL_UD_EP_REMOVED ||
-			(last_answer.verdict == SL_UD_EP_ALIVE && was_granted(h)));
-	} else if (last_answer.verdict == SL_UD_GRANTED) {
+		require(last_answer.verdict == SL_WIREUP_EP_REMOVED ||
+			(last_answer.verdict == SL_WIREUP_EP_ALIVE && was_granted(h)));
+	} else if (last_answer.verdict == SL_WIREUP_GRANTED) {
 		require(granted_cnt < SL_ARRAY_LEN(granted));
 		granted[granted_cnt].id = h->id;
 		granted[granted_cnt++].epoch = h->epoch;
 	} else {
-		require(last_answer.verdict == SL_UD_FULL && !last_answer.id);
+		require((last_answer.verdict == SL_WIREUP_FULL ||
+			 last_answer.verdict == SL_WIREUP_BAD_SIZES) &&
+			!last_answer.id);
 	}
 }
 
 static void throw_at_door(enum kind kind, const uint8_t *bytes, uint32_t len)
 {
 	struct ud_packet p =
-		packet_of(bytes, len, kind == DOOR_AS_IS ? 0 : sizeof(struct sl_ud_creq));
+		packet_of(bytes, len, kind == DOOR_AS_IS ? 0 : sizeof(struct sl_wireup_creq));
 	unsigned answers = sent[DOOR];
-	struct sl_ud_creq h = {.magic = 0};
+	struct sl_wireup_creq h = {.magic = 0};
 
 	if (kind != DOOR_AS_IS) {
 		prove(&p, kind == DOOR_ASKS);

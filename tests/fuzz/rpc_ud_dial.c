@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "rpc/rpc.h"
 #include "rpc/rdma/ud/ud_iface.h"
+#include "rpc/rdma/wireup.h"
 #include "rpc/rdma/ud/ud_accept.h"
 #include "ud_bed.h"
 
@@ -31,20 +32,20 @@ static struct {
 } input;
 static const uint8_t backend_gid[16] = {7};
 static bool honest; /* the next answer is */
-static struct sl_ud_creq hello;
-static struct sl_ud_crep answer; /* the last one with a proof, */
-static bool proven;              /* if there was one for this HELLO */
-static uint32_t most;            /* bytes of a datagram that the connection may send */
+static struct sl_wireup_creq hello;
+static struct sl_wireup_crep answer; /* the last one with a proof, */
+static bool proven;                  /* if there was one for this HELLO */
+static uint32_t most;                /* bytes of a datagram that the connection may send */
 static unsigned sent;
 
 /* --- what comes --- */
 
 static void prove(void)
 {
-	answer.magic = SL_UD_WIREUP_MAGIC;
+	answer.magic = SL_WIREUP_MAGIC;
 	answer.version = SL_UD_VERSION;
 	answer.number = hello.number;
-	ud_crep_sign(&secret, &hello, &answer);
+	wireup_crep_sign(&secret, &hello, &answer);
 	proven = true;
 }
 
@@ -60,12 +61,12 @@ static struct ud_packet packet_of(const void *bytes, uint32_t len)
 
 static struct ud_packet honest_packet(void)
 {
-	answer = (struct sl_ud_crep){.verdict = hello.flags & SL_HELLO_EP_CHECK ? SL_UD_EP_ALIVE
-										: SL_UD_GRANTED,
-				     .slots = hello.slots,
-				     .mtu = hello.mtu,
-				     .id = 9,
-				     .qpn = 7};
+	answer = (struct sl_wireup_crep){
+		.verdict = hello.flags & SL_HELLO_EP_CHECK ? SL_WIREUP_EP_ALIVE : SL_WIREUP_GRANTED,
+		.slots = hello.slots,
+		.mtu = hello.mtu,
+		.id = 9,
+		.qpn = 7};
 	prove();
 	return packet_of(&answer, sizeof(answer));
 }
@@ -73,7 +74,7 @@ static struct ud_packet honest_packet(void)
 /* Terms that a dialer may take, or that are beyond one edge or the other. */
 static void nearly_grant(void)
 {
-	answer.verdict = SL_UD_GRANTED;
+	answer.verdict = SL_WIREUP_GRANTED;
 	answer.slots = 1U << answer.slots % 16;
 	answer.mtu = SL_UD_MTU_MIN / 2 + answer.mtu % MTU;
 }
@@ -103,7 +104,7 @@ static bool next_packet(struct ud_packet *p)
 	if (kind == GRANTED)
 		nearly_grant();
 	if (kind == ADDRESSED) {
-		answer.magic = SL_UD_WIREUP_MAGIC;
+		answer.magic = SL_WIREUP_MAGIC;
 		answer.version = SL_UD_VERSION;
 		answer.number = hello.number;
 	} else {
@@ -137,6 +138,7 @@ static void dev_close(struct ud_qp *p)
 static void dev_send(struct ud_qp *base, struct ibv_ah *way, uint32_t qpn, uint32_t len)
 {
 	const struct pair *p = (const struct pair *)base;
+	struct wireup_target to = {.qpn = BACKEND_QPN};
 
 	(void)way;
 	sent++;
@@ -146,7 +148,8 @@ static void dev_send(struct ud_qp *base, struct ibv_ah *way, uint32_t qpn, uint3
 	}
 	require(len == sizeof(hello) && qpn == BACKEND_QPN);
 	memcpy(&hello, dev_slot(base), sizeof(hello));
-	require(ud_creq_verify(&secret, &hello, backend_gid, BACKEND_QPN));
+	memcpy(to.gid, backend_gid, sizeof(to.gid));
+	require(wireup_creq_verify(&secret, &hello, &to));
 	proven = false;
 }
 
@@ -223,7 +226,7 @@ static bool dial(const struct sl_rpc_dial_options *opt)
 	require(t || err.text[0]);
 	if (!t)
 		return false;
-	require(proven && answer.verdict == SL_UD_GRANTED);
+	require(proven && answer.verdict == SL_WIREUP_GRANTED);
 	require(ud_slots_ok(answer.slots) && answer.slots <= SLOTS);
 	require(answer.mtu >= SL_UD_MTU_MIN && answer.mtu <= MTU);
 	use(t);
@@ -237,8 +240,8 @@ static enum sl_rpc_probe_result ask(const struct sl_rpc_dial_options *opt)
 	proven = false;
 	word = sl_rpc_probe_peer(opt, 9);
 	require(word == SL_RPC_PROBE_NONE || proven);
-	require(word != SL_RPC_PROBE_ALIVE || answer.verdict == SL_UD_EP_ALIVE);
-	require(word != SL_RPC_PROBE_REMOVED || answer.verdict == SL_UD_EP_REMOVED);
+	require(word != SL_RPC_PROBE_ALIVE || answer.verdict == SL_WIREUP_EP_ALIVE);
+	require(word != SL_RPC_PROBE_REMOVED || answer.verdict == SL_WIREUP_EP_REMOVED);
 	require(word != SL_RPC_PROBE_REFUSED);
 	return word;
 }

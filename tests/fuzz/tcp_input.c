@@ -22,7 +22,6 @@
 
 enum {
 	OPT_IP6 = 1,
-	OPT_NEWRENO = 2,
 	OPT_COOKIES = 4,
 	OPT_SMALL = 8,
 	OPT_KEEPALIVE = 16,
@@ -544,7 +543,6 @@ static void start(uint8_t options)
 	sl_net_set_now(&net, 1000 * SL_NS_PER_SEC);
 	sl_tcp_config_default(&cfg);
 	cfg.max_conns = 24;
-	cfg.newreno = options & OPT_NEWRENO;
 	cfg.max_half_open = options & OPT_COOKIES ? 1 : 8;
 	cfg.max_ooo_frames = 16;
 	if (options & OPT_SMALL) {

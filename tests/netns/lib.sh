@@ -69,13 +69,13 @@ check_py() {
 	check "$text" cl timeout 90 python3 "$D/test.py" "$@"
 }
 
-# Retries a command every 50 ms for so many seconds.
+# Retries a command every 50 ms ($WITHIN_PAUSE) for so many seconds.
 within() {
 	local until=$((${EPOCHREALTIME/./} + $1 * 1000000))
 	shift
 	while ! "$@"; do
 		[ "${EPOCHREALTIME/./}" -lt "$until" ] || return 1
-		sleep 0.05
+		sleep "${WITHIN_PAUSE:-0.05}"
 	done
 }
 
@@ -210,7 +210,7 @@ admin() { gw curl -sS --max-time 10 "http://127.0.0.1:9900$1"; }
 
 # stat_sum PATH: a member of /stats (tcp.conns) summed over the workers.
 stat_sum() {
-	admin /stats | python3 -c '
+	admin /stats | python3 -IS -c '
 import functools, json, sys
 o = json.load(sys.stdin)
 print(sum(functools.reduce(lambda v, k: v[k], sys.argv[1].split("."), w) for w in o["workers"]))' "$1"
@@ -221,7 +221,7 @@ metric() { admin /metrics | awk -v p="$1" 'index($0, p) == 1 { s += $NF } END { 
 
 # Figures that must be as at the start when no requests are left; "frames": those only.
 leftovers() {
-	admin /stats | python3 -c '
+	admin /stats | python3 -IS -c '
 import json, sys
 o, baseline, rings_full, bad = json.load(sys.stdin), int(sys.argv[1]), int(sys.argv[3]), []
 w = o["workers"]

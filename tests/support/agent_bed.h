@@ -372,22 +372,27 @@ static inline void bed_first_connection(void)
 	close(fd);
 }
 
-/* Starts an agent for a server of scheme "http" or "h2c"; `opt`: other options. */
-static inline void bed_start_as(const char *scheme, struct sl_agent_options opt)
+/* The server's socket, at bed.path. */
+static inline void bed_listen(void)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	char to[128], text[256] = "";
-	struct sl_err err = {text, sizeof(text)};
 
 	snprintf(bed.path, sizeof(bed.path), "/tmp/sl-unit-agent-%d.sock", (int)getpid());
 	snprintf(un.sun_path, sizeof(un.sun_path), "%s", bed.path);
-	bed.fd = eventfd(0, EFD_CLOEXEC);
-	bed.server_fd = -1;
 	bed.listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	unlink(bed.path);
 	ck_assert_int_eq(bind(bed.listen_fd, (struct sockaddr *)&un, sizeof(un)), 0);
 	ck_assert_int_eq(listen(bed.listen_fd, 16), 0);
-	snprintf(to, sizeof(to), "%s+unix://%s", scheme, bed.path);
+}
+
+/* Makes an agent for a server at `to`; its loop turns after bed_go(). */
+static inline void bed_open(const char *to, struct sl_agent_options opt)
+{
+	char text[256] = "";
+	struct sl_err err = {text, sizeof(text)};
+
+	bed.fd = eventfd(0, EFD_CLOEXEC);
+	bed.server_fd = -1;
 	sem_init(&bed.go, 0, 0);
 	sem_init(&bed.idle, 0, 0);
 	bed.agent = sl_agent_open(&err);
@@ -395,8 +400,23 @@ static inline void bed_start_as(const char *scheme, struct sl_agent_options opt)
 	opt.listen = "x";
 	opt.to = to;
 	ck_assert_msg(sl_agent_add(bed.agent, &opt, &err) == 0, "%s", text);
+}
+
+static inline void bed_go(void)
+{
 	ck_assert_int_eq(pthread_create(&bed.thread, NULL, bed_run, NULL), 0);
 	sem_wait(&bed.idle);
+}
+
+/* Starts an agent for a server of scheme "http" or "h2c"; `opt`: other options. */
+static inline void bed_start_as(const char *scheme, struct sl_agent_options opt)
+{
+	char to[128];
+
+	bed_listen();
+	snprintf(to, sizeof(to), "%s+unix://%s", scheme, bed.path);
+	bed_open(to, opt);
+	bed_go();
 	bed_first_connection();
 }
 

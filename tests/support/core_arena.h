@@ -138,6 +138,7 @@ static inline void start(const char *limits)
 	cfg = sl_config_parse(text, "t.conf", &err);
 	ck_assert_msg(cfg != NULL, "%s", err.text);
 	ck_assert_int_eq(sl_core_init(&core, cfg, &server_end.net, &maps), 0);
+	now = core.now_ns; /* its timers begin there */
 	sl_tcp_config_default(&tcp);
 	tcp.max_conns = PEERS;
 	if (client_rcv_buf)

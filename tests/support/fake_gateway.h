@@ -191,6 +191,18 @@ bool sl_gateway_step(struct sl_gateway *g)
 	return g->busy && g->busy--;
 }
 
+int sl_gateway_fd(const struct sl_gateway *g)
+{
+	(void)g;
+	return -1;
+}
+
+uint64_t sl_gateway_due_ns(const struct sl_gateway *g)
+{
+	(void)g;
+	return UINT64_MAX;
+}
+
 static struct sl_acl_rule edge_rules[8];
 static uint32_t edge_cnt;
 
@@ -213,9 +225,17 @@ int sl_gateway_acl_list(struct sl_gateway *g, const char *ifname, struct sl_acl_
 	return (int)edge_cnt;
 }
 
-const char *sl_port_mode_name(enum sl_port_mode mode)
+uint32_t sl_gateway_offenders(struct sl_gateway *g, const char *ifname,
+			      struct sl_xdp_offender *list, uint32_t max)
 {
-	return mode == SL_PORT_GENERIC ? "generic" : "other";
+	(void)g, (void)ifname, (void)list, (void)max;
+	return 0;
+}
+
+int sl_gateway_unlist(struct sl_gateway *g, const char *ifname, const struct sl_addr *source)
+{
+	(void)g, (void)ifname, (void)source;
+	return 0;
 }
 
 static void fill_route_codes(void)
@@ -236,7 +256,7 @@ static void fill_route_codes(void)
 __attribute__((unused)) static void gw_fill(struct sl_config *cfg)
 {
 	static struct sl_worker_info workers[2];
-	static struct sl_interface_info iface = {"sl0", "native, \"single\" program", {0}};
+	static struct sl_interface_info iface = {"sl0", "native, \"single\" program", {0}, 0};
 	static struct sl_backend_info backends[1];
 
 	memset(&gw, 0, sizeof(gw));

@@ -90,6 +90,7 @@ void sl_fake_port_init(struct sl_fake_port *p, struct sl_umem *umem, uint8_t ind
 		.mode = SL_PORT_FAKE,
 		.mac = {2, 0, 0, 0, 0, (uint8_t)(index + 1)},
 		.mtu = 1500,
+		.rx_mtu = 1500,
 		.fd = -1,
 		.ifname = "fake",
 	};

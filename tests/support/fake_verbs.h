@@ -14,12 +14,12 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
+#include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/check.h"
-#include "rpc/rdma/auth.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
 #undef ibv_reg_mr
@@ -59,7 +59,7 @@ struct fake_qp {
 	bool told;              /* last slot */
 	struct fake_send sends[FAKE_SENDS];
 	unsigned posted, done;
-	struct fake_slots own; /* without a shared queue */
+	struct fake_slots own; /* of a UD queue pair */
 };
 
 /* None is destroyed before the ids that it has. */
@@ -99,8 +99,7 @@ static struct fake {
 	_Atomic unsigned binds;
 	_Atomic unsigned sends; /* messages without a WRITE */
 	struct rdma_cm_id *_Atomic listening;
-	struct cm_reply rejection; /* the last one */
-	struct cm_request asked;   /* request of the last connection */
+	_Atomic unsigned rejections;
 	_Atomic unsigned accepts;
 	bool alone; /* has no shared receive queues */
 	bool mute;  /* does not tell when a queue pair in error has used its last slot */
@@ -109,10 +108,12 @@ static struct fake {
 	_Atomic bool fails_qps;             /* there is no room for one more */
 	_Atomic bool holds, held;           /* registrations of other threads; one of these */
 	_Atomic bool mute_port, port_asked; /* does not say how a port is; and is being asked */
-	unsigned queries;                   /* queries of ports, addresses and queue pairs */
+	unsigned gids_moved;                /* the GID table begins at this index */
+	uint8_t gids[2][16];                /* of port 1, if has_gids */
+	bool has_gids;
+	unsigned queries; /* queries of ports, addresses and queue pairs */
 	unsigned ids, channels;
-	_Atomic unsigned disconnects;
-	unsigned migrates; /* from channel to channel: the one that fails, counted down; 0 none */
+	_Atomic enum rdma_port_space port_space; /* of the last id for SIDR */
 	struct rdma_cm_event cm_event; /* the next one, of the channel whose fd is readable */
 	const void *answer;            /* answer to a connect; NULL: no listener */
 	uint8_t answer_len;
@@ -120,12 +121,12 @@ static struct fake {
 	enum ibv_port_state port_state;
 	struct ibv_ah_attr ah;        /* the last address handle's */
 	bool addressed;               /* ids are bound to the address that port 2 has */
-	uint8_t asker;                /* last byte of the client's address */
 	unsigned crowd;               /* so many ask the listening id, one behind the other */
 	bool opens;                   /* memory windows, at once */
+	unsigned opens_us;            /* time for which the processor is taken away then */
 	struct ibv_sa_path_rec path;  /* path of ids with a resolved route, if it has an MTU */
 	struct sockaddr_storage from; /* the source of the last connection; family 0: not said */
-	struct sockaddr_storage here; /* address that the client has dialled */
+	struct ibv_pd pd;             /* of fake_path() */
 	pthread_mutex_t lock;
 } fake;
 
@@ -145,13 +146,6 @@ static inline void fake_is_open(void)
 static inline void fake_close_unused(void)
 {
 	fake.closed |= fake.forgotten && !fake.ids && !fake.lists;
-}
-
-/* The library looks, and finds that the device has gone. */
-static inline void fake_forget_device(void)
-{
-	fake.forgotten = true;
-	fake_close_unused();
 }
 
 static inline struct fake_qp *fake_qp(struct rc_conn *v)
@@ -208,7 +202,7 @@ static inline bool fake_reads(struct rc_conn *v, const void *from, size_t len)
 
 static inline struct fake_slots *fake_slots(struct rc_conn *v)
 {
-	return v->iface ? &((struct fake_srq *)rc_iface_srq(v->iface))->slots : &fake_qp(v)->own;
+	return &((struct fake_srq *)rc_iface_srq(v->iface))->slots;
 }
 
 /* Something takes the oldest slot, with `len` bytes in it. False: there is none. */
@@ -311,8 +305,10 @@ static inline int op_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 		*s = (struct fake_send){.wr_id = wr->wr_id,
 					.opcode = wr->opcode,
 					.signalled = wr->send_flags & IBV_SEND_SIGNALED};
-		if (wr->opcode == IBV_WR_BIND_MW && fake.opens)
+		if (wr->opcode == IBV_WR_BIND_MW && fake.opens) {
 			fake_finish(qp, IBV_WC_SUCCESS);
+			usleep(fake.opens_us);
+		}
 		if (wr->opcode == IBV_WR_BIND_MW)
 			continue;
 		s->to = wr->wr.rdma.remote_addr;
@@ -447,6 +443,12 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 		    {"2001:db8::2", IBV_GID_TYPE_ROCE_V2}};
 
 	(void)context, (void)flags, (void)len;
+	index -= fake.gids_moved;
+	entry->gid_type = IBV_GID_TYPE_ROCE_V2;
+	if (port == 1 && fake.has_gids && index < SL_ARRAY_LEN(fake.gids)) {
+		memcpy(entry->gid.raw, fake.gids[index], sizeof(fake.gids[index]));
+		return 0;
+	}
 	if (port != 2 || index >= SL_ARRAY_LEN(gids))
 		return ENODATA;
 	entry->gid_type = gids[index].type;
@@ -724,20 +726,6 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
 	return 0;
 }
 
-int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
-{
-	(void)id, (void)attr;
-	*mask = IBV_QP_STATE;
-	return fake_fails() ? -1 : 0;
-}
-
-int rdma_disconnect(struct rdma_cm_id *id)
-{
-	(void)id;
-	fake.disconnects++;
-	return 0;
-}
-
 /* NULL: it goes. */
 static inline void fake_move(struct rdma_cm_id *id, struct rdma_event_channel *to)
 {
@@ -815,11 +803,7 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct socka
 	(void)timeout_ms;
 	memcpy(&id->route.addr.dst_addr, to,
 	       to->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
-	fake.from = (struct sockaddr_storage){0};
-	if (from)
-		memcpy(&fake.from, from,
-		       from->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-						  : sizeof(struct sockaddr_in6));
+	(void)from;
 	id->verbs = &fake.context;
 	id->port_num = 1;
 	fake_address(id);
@@ -834,27 +818,45 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	return fake_happens(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
+/* SIDR: the peer answers, or nothing listens there. */
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	int rc = fake_happens(id, fake.answer ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_REJECTED);
 
-	if (param->private_data_len == sizeof(fake.asked))
-		memcpy(&fake.asked, param->private_data, sizeof(fake.asked));
-	fake.cm_event.param.conn.private_data = fake.answer;
-	fake.cm_event.param.conn.private_data_len = fake.answer_len;
+	(void)param;
+	fake.cm_event.param.ud.private_data = fake.answer;
+	fake.cm_event.param.ud.private_data_len = fake.answer_len;
 	return rc;
 }
 
-int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+/* A bound id. */
+int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
 {
-	memcpy(&fake.here, addr, sizeof(fake.here));
-	id->verbs = &fake.context;
-	fake_address(id);
-	fake.binds++;
-	if (!fake.absent)
+	static const uint8_t any[16];
+	const struct sockaddr_in *in = (const struct sockaddr_in *)res->ai_src_addr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)res->ai_src_addr;
+	bool is_any = res->ai_family == AF_INET ? !in->sin_addr.s_addr
+						: !memcmp(&in6->sin6_addr, any, sizeof(any));
+
+	(void)pd, (void)attr;
+	ck_assert_int_eq(res->ai_flags, RAI_PASSIVE);
+	ck_assert_int_eq(res->ai_qp_type, IBV_QPT_UD);
+	if (fake.absent) {
+		errno = ENODEV;
+		return -1;
+	}
+	if (rdma_create_id(rdma_create_event_channel(), id, NULL, 0))
+		return -1;
+	fake.port_space = (enum rdma_port_space)res->ai_port_space;
+	fake.from = (struct sockaddr_storage){0};
+	memcpy(&fake.from, res->ai_src_addr, res->ai_src_len);
+	if (is_any)
 		return 0;
-	errno = ENODEV;
-	return -1;
+	(*id)->verbs = &fake.context;
+	fake_address(*id);
+	fake.binds++;
+	return 0;
 }
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
@@ -866,17 +868,20 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 
 int rdma_reject(struct rdma_cm_id *id, const void *answer, uint8_t len)
 {
-	(void)id;
-	ck_assert_uint_eq(len, sizeof(fake.rejection));
-	memcpy(&fake.rejection, answer, len);
+	(void)id, (void)answer, (void)len;
+	fake.rejections++;
 	return 0;
 }
 
+/* The id leaves a channel of its own. */
 int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *to)
 {
-	if (fake.migrates && !--fake.migrates)
+	struct rdma_event_channel *own = id->channel;
+
+	if (fake_fails())
 		return -1;
 	fake_move(id, to);
+	rdma_destroy_event_channel(own);
 	return 0;
 }
 
@@ -896,8 +901,6 @@ static inline void fake_ask(const void *request, uint8_t len)
 	id->verbs = &fake.context;
 	id->port_num = 1;
 	fake_address(id);
-	id->route.addr.addr.ibaddr.dgid.raw[15] = fake.asker;
-	memcpy(&id->route.addr.src_storage, &fake.here, sizeof(fake.here));
 	fake.ids++;
 	fake.cm_event = (struct rdma_cm_event){
 		.id = id,

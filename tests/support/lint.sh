@@ -102,7 +102,8 @@ types() {
 
 # Commits before this one were made without the rule.
 prose() {
-	tests/support/test_prose.py --quiet && tests/support/prose.py --commits 748b6ee
+	tests/support/test_undocumented.py --quiet && tests/support/undocumented.py &&
+		tests/support/test_prose.py --quiet && tests/support/prose.py --commits 748b6ee
 }
 
 if [ ${#units[@]} -eq 0 ]; then

@@ -9,7 +9,11 @@
 #include "rpc/session.h"
 #include "ud_sockets.h"
 
-enum { MOVE_MS = 1000, /* time limit of a dial */ };
+enum {
+	MOVE_MS = 1000, /* time limit of a dial */
+	SPIN_TURNS = 32,
+	IDLE_US = 100,
+};
 
 unsigned harness_timeout_s(void)
 {
@@ -17,6 +21,24 @@ unsigned harness_timeout_s(void)
 	unsigned long s = text ? strtoul(text, NULL, 10) : 0;
 
 	return s ? (unsigned)s : 60;
+}
+
+static unsigned divisor(void)
+{
+	const char *text = getenv("SL_RPC_PART");
+	unsigned long part = text ? strtoul(text, NULL, 10) : 0;
+
+	return part ? (unsigned)part : 1;
+}
+
+bool harness_emulated(void)
+{
+	return divisor() > 1;
+}
+
+unsigned harness_part(unsigned full)
+{
+	return (full + divisor() - 1) / divisor();
 }
 
 /* A backend that was killed leaves its socket file. */
@@ -210,6 +232,7 @@ void backend_kill(struct backend_proc p)
 {
 	kill(p.pid, SIGKILL);
 	backend_wait(p);
+	harness_unlink(); /* its successor would look at a name so young for a second */
 }
 
 static void harness_shell(const void *command)
@@ -348,16 +371,6 @@ const struct sl_rpc_ops gw_ops = {
 	.state = gw_state,
 };
 
-static void check_slots(const struct sl_transport *t)
-{
-	const char *whose = getenv("SL_RPC_SLOTS");
-	char text[32];
-
-	snprintf(text, sizeof(text), " %s slots", whose ? whose : "");
-	ck_assert_msg(!whose || strncmp(t->info, "rdma ", 5) != 0 || strstr(t->info, text), "%s",
-		      t->info);
-}
-
 /* Connects for the link with that number. */
 static struct sl_transport *dial_for(const char *endpoint, uint32_t slots, uint32_t bulk,
 				     uint64_t link)
@@ -378,7 +391,6 @@ static struct sl_transport *dial_for(const char *endpoint, uint32_t slots, uint3
 			usleep(2000);
 	} while (!t && sl_now_ns() < until);
 	ck_assert_msg(t != NULL, "%s", err.text);
-	check_slots(t);
 	return t;
 }
 
@@ -473,12 +485,20 @@ void gw_open(struct gateway *g, const char *endpoint)
 	gw_open_with(g, endpoint, &cfg);
 }
 
+void gw_pause(struct gateway *g, unsigned n)
+{
+	g->idle_turns = n ? 0 : g->idle_turns + 1;
+	if (g->idle_turns > SPIN_TURNS)
+		usleep(IDLE_US);
+	else if (!n)
+		sched_yield();
+}
+
 void gw_turn(struct gateway *g)
 {
 	uint64_t now = sl_now_ns();
 
-	if (!sl_rpc_poll(g->r, now))
-		sched_yield();
+	gw_pause(g, sl_rpc_poll(g->r, now));
 	sl_rpc_flush(g->r, now);
 	if (g->ways.link)
 		gw_go_on(g);

@@ -10,7 +10,7 @@
  * SL_RPC_CUT, SL_RPC_MEND  commands that cut and mend a cable between both ends, if there is one
  * SL_RPC_GOES_ON  another endpoint: each link of gw_open() migrates to it, and back, and so on,
  *                 after every SL_RPC_MOVE_AFTER messages [1], both ways together
- * SL_RPC_SLOTS  "own" or "shared": kind of slots that connections must have
+ * SL_RPC_PART   divisor of repetitions and of long bodies, for emulated machines
  */
 #ifndef SL_TESTS_RPC_HARNESS_H
 #define SL_TESTS_RPC_HARNESS_H
@@ -44,6 +44,11 @@
  * Until something that should happen counts as lost: SL_RPC_TIMEOUT_S, more on emulated machines.
  */
 unsigned harness_timeout_s(void);
+
+/* True on an emulated machine. */
+bool harness_emulated(void);
+/* Returns the part of `full` repetitions or bytes to run on this machine; at least 1. */
+unsigned harness_part(unsigned full);
 
 static inline const char *endpoint_list(void)
 {
@@ -151,6 +156,7 @@ struct gateway {
 	struct sl_rpc *r;
 	struct sl_rpc_channel *ch;
 	struct gw_ways ways;
+	unsigned idle_turns; /* since the last one with input */
 	unsigned done, failed, batches_done, sent, downs, ups, drains;
 	unsigned interims; /* replies, and the metadata of the last one */
 	uint8_t interim[512];
@@ -174,6 +180,8 @@ void gw_open_ops(struct gateway *g, const char *endpoint, const struct sl_rpc_co
 void gw_open_with(struct gateway *g, const char *endpoint, const struct sl_rpc_config *cfg);
 void gw_open(struct gateway *g, const char *endpoint);
 void gw_turn(struct gateway *g);
+/* Yields after a turn with `n` messages; sleeps a moment if no input came for many turns. */
+void gw_pause(struct gateway *g, unsigned n);
 
 #define gw_until(g, cond)                                                                          \
 	do {                                                                                       \

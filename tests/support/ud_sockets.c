@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/rand.h"
+#include "rpc/transport.h"
 
 enum { RCVBUF = 4 << 20, ASK_MS = 50 };
 
@@ -309,6 +310,7 @@ static int ask(const struct sidr_query *q, struct sidr_result *h, const char **w
 	const struct sockaddr_in any = address_of(0);
 	int fd = open_socket((const struct sockaddr *)&any, sizeof(any)), rc = -ETIMEDOUT;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct ud_sockets_reply reply;
 
 	if (fd < 0 || connect(fd, (const struct sockaddr *)q->sa, sizeof(struct sockaddr_in)) < 0)
 		rc = -errno;
@@ -316,7 +318,11 @@ static int ask(const struct sidr_query *q, struct sidr_result *h, const char **w
 		(void)!send(fd, "?", 1, 0);
 		if (poll(&p, 1, ASK_MS) <= 0)
 			continue;
-		rc = recv(fd, &h->qpn, sizeof(h->qpn), 0) == sizeof(h->qpn) ? 0 : -errno;
+		rc = recv(fd, &reply, sizeof(reply), 0) == sizeof(reply) ? 0 : -errno;
+	}
+	if (!rc) {
+		h->qpn = reply.qpn;
+		h->epoch = reply.epoch;
 	}
 	if (rc == -ECONNREFUSED)
 		*why = "connection refused: is the backend running?";
@@ -328,10 +334,11 @@ static int ask(const struct sidr_query *q, struct sidr_result *h, const char **w
 	return rc;
 }
 
-static int sign_new(struct sidr_service **sign, struct sockaddr_storage *sa)
+static int sign_new(struct sidr_service **sign, struct sockaddr_storage *sa, bool rc)
 {
 	int fd;
 
+	(void)rc;
 	*sign = NULL;
 	if (ud_sockets_seat == UD_NOWHERE)
 		return -ENODEV;
@@ -345,16 +352,23 @@ static int sign_new(struct sidr_service **sign, struct sockaddr_storage *sa)
 	return 0;
 }
 
+static int sign_local(struct sidr_service *s)
+{
+	(void)s;
+	return 0;
+}
+
 static int sign_answer(struct sidr_service *s, uint32_t qpn)
 {
+	const struct ud_sockets_reply reply = {.epoch = sl_rpc_boot_epoch(), .qpn = qpn};
 	struct sockaddr_in from;
 	socklen_t len = sizeof(from);
 	int rc = ud_sockets_sign;
 	char byte;
 
 	ud_sockets_sign = 0;
-	while (recvfrom(s->fd, &byte, 1, 0, (struct sockaddr *)&from, &len) == 1)
-		(void)!sendto(s->fd, &qpn, sizeof(qpn), 0, (struct sockaddr *)&from, len);
+	while (recvfrom(s->fd, &byte, 1, 0, (struct sockaddr *)&from, &len) == 1 && qpn)
+		(void)!sendto(s->fd, &reply, sizeof(reply), 0, (struct sockaddr *)&from, len);
 	return rc;
 }
 
@@ -381,6 +395,7 @@ static const struct rdma_device_ops sockets = {
 	.ah_destroy = way_free,
 	.sidr_resolve = ask,
 	.sidr_new = sign_new,
+	.sidr_local = sign_local,
 	.sidr_reply = sign_answer,
 	.sidr_free = sign_free,
 };

@@ -16,6 +16,12 @@ struct ud_faults {
 /* From now on it is the device of this process, and of those that it forks. */
 void ud_sockets_use(struct ud_faults faults);
 
+/* What a SIDR query is answered with. */
+struct ud_sockets_reply {
+	uint64_t epoch;
+	uint32_t qpn, reserved;
+};
+
 /* The longest datagram of pairs that are opened from now on. */
 extern uint32_t ud_sockets_mtu;
 /* MTU of the path to the next peer; 0: unknown */

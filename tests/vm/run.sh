@@ -39,11 +39,11 @@ choose_checks() {
 
 # Checks in an image install the packages, as they are built now. VM_DEBS=keep: as they were built before.
 build_debs() {
-    local log=$shared/deb.log
+    local log=$shared/deb.log options="noopt noautodbgsym"
     [ "${VM_DEBS:-build}" = build ] || return 0
     echo "building the packages"
-    # Without link-time optimisation, which takes minutes: the checks are about the packages, not about speed.
-    DEB_BUILD_OPTIONS=noopt BUILD=$BUILD "$repo/vendor/deb.sh" > "$log" 2>&1 || { tail -n 30 "$log"; return 1; }
+    # Of the objects that `make all` has built: the checks are about the packages.
+    env DEB_BUILD_OPTIONS="$options" DEB_OBJECTS="$BUILD" "$repo/vendor/deb.sh" > "$log" 2>&1 || { tail -n 30 "$log"; return 1; }
 }
 
 # Boots one machine for all of "${pending[@]}". In the background and waited for, so that a signal is acted upon at once.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of servers. A host name is resolved before its server is used, then every 30 s and at
- * each reload: the resolver reports no lifetime. A server without an address is down.
+ * A host name is resolved at first, then every 30 s and at each reload. A server without an address
+ * is down.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -37,6 +37,7 @@ static void use_address(struct agent_server *s, unsigned i)
 {
 	s->addr = s->query.addrs[i];
 	s->addr_len = s->query.lens[i];
+	s->tried = false;
 }
 
 void agent_address_begin(struct agent_server *s)
@@ -65,42 +66,41 @@ void agent_address_look_up(struct agent_server *s)
 		agent_names_ask(s->a->names, &s->query);
 }
 
-static bool is_among(const struct agent_server *s)
+/* Returns the index of the current address, or query.cnt. */
+static unsigned index_of(const struct agent_server *s)
 {
-	for (unsigned i = 0; i < s->query.cnt; i++) {
-		if (s->addr_len == s->query.lens[i] &&
-		    memcmp(&s->addr, &s->query.addrs[i], s->addr_len) == 0)
-			return true;
-	}
-	return false;
+	unsigned i = 0;
+
+	while (i < s->query.cnt && (s->addr_len != s->query.lens[i] ||
+				    memcmp(&s->addr, &s->query.addrs[i], s->addr_len) != 0))
+		i++;
+	return i;
 }
 
-/* Uses the next address. Connections to the former one take no more requests. */
-static void next_address(struct agent_server *s)
+void agent_address_next(struct agent_server *s)
+{
+	unsigned next;
+
+	if (!s->tried || s->query.asked || s->query.cnt < 2)
+		return;
+	next = index_of(s) + 1;
+	use_address(s, next < s->query.cnt ? next : 0);
+}
+
+static void move_server(struct agent_server *s)
 {
 	bool first = !s->addr_len;
-	struct sl_list *at, *next;
 	char text[128];
 
 	use_address(s, 0);
 	agent_address_text(s, text, sizeof(text));
 	if (!first)
 		sl_log_info("agent: %s: %s has moved to %s", s->name, s->url.host, text);
-	sl_list_for_each_safe (at, next, &s->origin.conns) {
-		struct origin_conn *c = sl_container_of(at, struct origin_conn, link);
-
-		c->stale = true;
-		if (c->state == ORIGIN_UP && !sl_list_empty(&c->ready) &&
-		    sl_timer_pending(&c->timer.t))
-			origin_conn_close(c, "its server has moved");
-		else
-			origin_conn_room(c);
-	}
+	agent_server_retire(s, "its server has moved");
 	s->found = true;
 	origin_server_moved(&s->origin);
 }
 
-/* Takes the result of a look-up. Jitter spreads the look-ups. */
 static void take_address(struct agent_server *s)
 {
 	struct agent *a = s->a;
@@ -111,8 +111,8 @@ static void take_address(struct agent_server *s)
 				 sl_prng_below(&a->prng, LOOK_UP_NS / 4));
 	if (s->query.cnt) {
 		s->lost_name = false;
-		if (!is_among(s))
-			next_address(s);
+		if (index_of(s) == s->query.cnt)
+			move_server(s);
 		return;
 	}
 	snprintf(why, sizeof(why), "%.64s: %s", s->url.host,

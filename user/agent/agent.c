@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The event loop. */
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -18,9 +17,9 @@ enum {
 	EVENTS_MAX = 256,
 	POLLS_MAX = 8,
 	PUMPS_MAX = 4,
-	SPARE_FDS = 256, /* or a quarter, if that is less */
+	SPARE_FDS = 256,
 };
-#define SLEEP_NS (SL_NS_PER_SEC / 2) /* longest sleep: the SDK must notice silent gateways */
+#define SLEEP_NS (SL_NS_PER_SEC / 2) /* the SDK must notice silent gateways */
 #define DRAIN_NS (5 * SL_NS_PER_SEC)
 
 struct foreign_server {
@@ -40,7 +39,6 @@ static struct agent_server *next_server(const struct agent *a, const struct sl_l
 	for (struct agent_server *s = next_server((a), &(a)->servers); s;                          \
 	     s = next_server((a), &(s)->link))
 
-/* A connection with a call has no timer, so idle ones are found by theirs. */
 bool agent_close_idle(struct agent *a)
 {
 	for_each_server(a, s)
@@ -56,7 +54,7 @@ bool agent_close_idle(struct agent *a)
 	return false;
 }
 
-/* Half of the descriptors is divided between servers, the rest is shared. */
+/* Half of the descriptors is divided between servers. */
 static int part_of_server(const struct agent *a)
 {
 	int n = 0;
@@ -88,7 +86,6 @@ uint32_t agent_streams_max(const struct origin_server *o)
 	return most > 1 ? (uint32_t)most / 2 : 1;
 }
 
-/* Raises the limit to the hard limit. Inside a sandbox it is fixed. */
 static int most_fds(void)
 {
 	struct rlimit files;
@@ -125,6 +122,7 @@ struct agent *sl_agent_open(struct sl_err *err)
 	sl_list_init(&a->servers);
 	sl_list_init(&a->watches);
 	sl_list_init(&a->unfinished);
+	sl_list_init(&a->tls);
 	a->fd_max = most_fds();
 	if (a->fd_max < AGENT_CONNS_MAX)
 		sl_log_warn(
@@ -194,10 +192,28 @@ void sl_agent_look_up(struct agent *a)
 	for_each_server(a, s) agent_address_look_up(s);
 }
 
-/* Each turn polls the SDK anyway. */
 static void on_backend(struct agent_watch *w, uint32_t events)
 {
 	(void)w, (void)events;
+}
+
+void sl_agent_renew(struct agent *a, const char *listen, const struct sl_agent_tls *tls)
+{
+	struct sl_err err = SL_ERR(200);
+
+	for_each_server(a, s)
+	{
+		if (!s->url.tls || s->origin.leaving || strcmp(s->listen, listen) != 0)
+			continue;
+		err.text[0] = 0;
+		if (agent_tls_server_renew(&s->tls, &a->tls, tls, &err)) {
+			agent_server_retire(s, "its TLS files have changed");
+			if (s->origin.down_ns)
+				origin_server_moved(&s->origin);
+		} else if (err.text[0])
+			sl_log_err("agent: %s: %s%s", s->name, err.text,
+				   s->tls.ctx ? "; the former files stay" : "");
+	}
 }
 
 static bool is_draining(struct agent *a, const char *listen)
@@ -218,8 +234,10 @@ int sl_agent_add(struct agent *a, const struct sl_agent_options *opt, struct sl_
 {
 	struct agent_server *s;
 
-	if (is_draining(a, opt->listen))
+	if (is_draining(a, opt->listen)) {
+		sl_agent_renew(a, opt->listen, &opt->tls);
 		return 0;
+	}
 	s = agent_server_new(a, opt, err);
 	if (!s)
 		return -1;
@@ -249,7 +267,6 @@ void sl_agent_remove(struct agent *a, const char *listen)
 	}
 }
 
-/* Returns true if a server has no channel and no open request. */
 static bool is_left(const struct agent_server *s)
 {
 	struct sl_backend_stats st = {.size = sizeof(st)};
@@ -288,8 +305,8 @@ static void sleep_and_take(struct agent *a, bool more)
 }
 
 /*
- * Writing can end calls, which frees places, and lost calls wait again. Returns true if calls still
- * wait, so the loop must not sleep.
+ * Writing can end calls, which frees places, and lost calls wait again. Returns true if calls may
+ * still start: the loop must not sleep.
  */
 static bool send_calls(struct agent *a)
 {
@@ -317,8 +334,9 @@ static void run_turn(struct agent *a)
 		while (n > 0 && ++polls < POLLS_MAX);
 		more |= n > 0;
 	}
-	more |= agent_conns_read(a);
+	agent_conns_read(a);
 	more |= send_calls(a);
+	more |= !sl_list_empty(&a->unfinished);
 	sleep_and_take(a, more);
 	origin_timers_run(&a->origin);
 	(void)send_calls(a);

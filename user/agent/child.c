@@ -28,9 +28,27 @@ struct child_lists {
 	struct agent_list_line *now;
 	uint32_t cnt;
 	char *text;
+	int files[SL_CFG_MAX_SERVER_FILES];
+	unsigned file_cnt;
 	int timer;
 	bool told;
 };
+
+/* Replaces numbers of files by descriptors; -2: it did not arrive. */
+static struct sl_agent_tls find_files(const struct child_lists *l, const struct sl_agent_tls *tls)
+{
+	struct sl_agent_tls found = *tls;
+	int *all[] = {&found.ca, &found.certificate, &found.key};
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(all); i++) {
+		int number = *all[i];
+
+		*all[i] = number > 0 ? -2 : -1;
+		if (number > 0 && (unsigned)number <= l->file_cnt)
+			*all[i] = l->files[number - 1];
+	}
+	return found;
+}
 
 static struct agent_list_line *find_line(struct agent_list_line *list, uint32_t cnt,
 					 const char *listen)
@@ -42,9 +60,15 @@ static struct agent_list_line *find_line(struct agent_list_line *list, uint32_t 
 	return NULL;
 }
 
+static void close_files(struct child_lists *l)
+{
+	while (l->file_cnt)
+		close(l->files[--l->file_cnt]);
+}
+
 /*
- * Serves new lines. A failed line is tried again: the former agent may still hold the endpoint, or
- * the folder may be missing.
+ * Tries failed lines again: the former agent may still hold the endpoint, or the folder may be
+ * missing.
  */
 static void serve_lines(struct child_lists *l)
 {
@@ -60,6 +84,7 @@ static void serve_lines(struct child_lists *l)
 					     .host = s->host,
 					     .concurrency = s->concurrency,
 					     .health = s->health,
+					     .tls = find_files(l, &s->tls),
 					     .number = l->number};
 
 		if (s->served)
@@ -73,6 +98,8 @@ static void serve_lines(struct child_lists *l)
 	l->told = failed;
 	if (failed)
 		(void)timerfd_settime(l->timer, 0, &retry, NULL);
+	else
+		close_files(l);
 }
 
 static void on_retry(void *arg)
@@ -84,17 +111,39 @@ static void on_retry(void *arg)
 		serve_lines(l);
 }
 
-/* Servers that are not in the list are removed. */
 static void apply_list(struct child_lists *l, struct agent_list_line *next, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < l->cnt; i++) {
 		struct agent_list_line *same = find_line(next, cnt, l->now[i].listen);
+		struct sl_agent_tls tls;
 
-		if (same)
-			same->served = l->now[i].served;
-		else if (l->now[i].served)
+		if (!l->now[i].served)
+			continue;
+		if (!same) {
 			sl_agent_remove(l->agent, l->now[i].listen);
+			continue;
+		}
+		tls = find_files(l, &same->tls);
+		same->served = true;
+		sl_agent_renew(l->agent, same->listen, &tls);
 	}
+}
+
+static ssize_t receive_list(struct child_lists *l, char *text)
+{
+	union agent_list_control control;
+	struct iovec iov = {text, AGENT_LIST_MAX};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(l->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n <= 0)
+		return n;
+	close_files(l);
+	l->file_cnt = agent_list_detach(&msg, l->files);
+	return n;
 }
 
 static void on_list(void *arg)
@@ -102,7 +151,7 @@ static void on_list(void *arg)
 	struct child_lists *l = arg;
 	struct agent_list_line *next = calloc(SL_CFG_MAX_SERVERS, sizeof(*next));
 	char *text = calloc(1, AGENT_LIST_MAX + 1);
-	ssize_t n = text && next ? recv(l->fd, text, AGENT_LIST_MAX, MSG_DONTWAIT) : -1;
+	ssize_t n = text && next ? receive_list(l, text) : -1;
 	uint32_t cnt;
 
 	if (n <= 0) {
@@ -121,7 +170,7 @@ static void on_list(void *arg)
 	l->cnt = cnt;
 	l->told = false;
 	serve_lines(l);
-	sl_agent_look_up(l->agent); /* a reload also renews addresses */
+	sl_agent_look_up(l->agent);
 }
 
 static void pin_cpu(const struct sl_cfg_agents *a, uint32_t number)
@@ -136,7 +185,6 @@ static void pin_cpu(const struct sl_cfg_agents *a, uint32_t number)
 		sl_log_warn("agent %u: cpu %d: %s", number, a->cpus[number], strerror(errno));
 }
 
-/* Restricts the file system to the agent's sockets and the resolver's files. */
 static int restrict_paths(const char *folder, struct sl_err *err)
 {
 	struct sl_sandbox_place places[1 + SL_SANDBOX_RESOLVER_CNT] = {

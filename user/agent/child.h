@@ -10,13 +10,13 @@
 
 struct agent_child_options {
 	const struct sl_config *cfg;
-	const char *folder; /* folder of its sockets */
+	const char *folder;
 	uint32_t number;
 	int fd; /* receives lists (list.h); its end stops the agent */
 	pid_t zygote;
 };
 
-/* Serves the last list in its own sandbox. Ends with the zygote. */
+/* Serves the last list in a sandbox, in a forked process. Ends with the zygote. */
 _Noreturn void agent_child_run(const struct agent_child_options *o);
 
 #endif

@@ -25,7 +25,7 @@ static int lock_folder(const char *folder)
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), saved;
 	struct stat st;
 
-	/* Another gateway may have removed the folder before it was locked. */
+	/* Another gateway may have removed the folder before the lock. */
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
 		return fd;
 	saved = errno;
@@ -96,7 +96,6 @@ static void empty_folder(int fd)
 
 void sl_agent_folder_remove(struct sl_agent_folder *f)
 {
-	/* Agents of a killed gateway may end a moment later. */
 	for (int tries = 0; f->lock >= 0 && tries < SWEEP_TRIES; tries++) {
 		empty_folder(f->lock);
 		if (rmdir(f->path) == 0 || errno != ENOTEMPTY)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internal interfaces of the agent.
- *
  *    gateway -> sl_backend -> server.c -> room origin: calls, connections -> conn.c: sockets
  *    gateway <- sl_reply   <-             room origin                     <- conn.c
  *
- * A call is one request, owned by its server. Its end releases the SDK's request. Connections are
- * freed at the end of a loop turn, because events of the same turn may point to them.
+ * Connections are freed at the end of a turn, because events of the same turn may point to them.
+ * Functions: the agent's thread.
  */
 #ifndef SL_AGENT_INTERNAL_H
 #define SL_AGENT_INTERNAL_H
@@ -14,6 +12,7 @@
 #include <sys/socket.h>
 #include "agent/agent.h"
 #include "agent/names.h"
+#include "agent/tls.h"
 #include "base/list.h"
 #include "base/rand.h"
 #include "config/agent_status.h"
@@ -24,9 +23,9 @@ enum {
 	AGENT_CALLS_MAX = 65536,
 	AGENT_CONNS_MAX = 16384, /* per server */
 };
-#define AGENT_BODIES_MEM ((size_t)1 << 30) /* bytes of request bodies and HTTP/2 replies */
+#define AGENT_BODIES_MEM ((size_t)1 << 30) /* request bodies and HTTP/2 replies */
 
-/* Callback of an epoll event; first member of each struct with a descriptor. */
+/* First member of each struct with a descriptor. */
 struct agent_watch {
 	void (*fn)(struct agent_watch *w, uint32_t events);
 };
@@ -38,7 +37,8 @@ struct agent {
 	int fd_max; /* server sockets; the rest is for gateways */
 	struct origin origin;
 	struct sl_list servers, watches;
-	struct sl_list unfinished; /* connections with input for the next turn */
+	struct sl_list tls;        /* contexts */
+	struct sl_list unfinished; /* connections with input for the next turn; no sleep before */
 	struct sl_prng prng;       /* trace ids (not secret), jitter */
 	struct agent_names *names;
 	volatile int stop;
@@ -51,86 +51,86 @@ struct agent_server {
 	struct sl_backend *backend;
 	struct origin_server origin;
 	struct sl_server_url url;
+	struct agent_tls_server tls; /* with url.tls */
 	struct sockaddr_storage addr;
 	socklen_t addr_len; /* 0: not resolved yet */
 	struct agent_query query;
 	struct origin_timer lookup;
 	char *name, *listen;
 	struct agent_probe health;
-	bool named, lost_name;                 /* has a host name; the last look-up failed */
-	bool found;                            /* had an address before */
+	bool named, lost_name;                 /* has a host name; last look-up failed */
+	bool found;                            /* had an address */
+	bool tried;                            /* a connection to the address was attempted */
 	struct sl_agent_status_server *status; /* NULL: no shared memory */
 };
 
 struct agent_conn {
 	struct agent_watch watch;
-	struct sl_list unfinished; /* in the agent */
+	struct sl_list unfinished;
 	int fd;
+	struct agent_tls *tls; /* NULL: none, or not connected */
 	bool wants_input, wants_output;
-	bool ended; /* the server has closed its output, or the socket failed */
 	/* The protocol's connection, of proto->conn_size; last. */
 	struct origin_conn origin;
 };
 
+/* Return the agent's server or connection that contains a member `origin`. */
 static inline struct agent_server *agent_server_of(const struct origin_server *s)
 {
 	return sl_container_of(s, struct agent_server, origin);
 }
-
 static inline struct agent_server *agent_conn_server(const struct agent_conn *c)
 {
 	return agent_server_of(c->origin.server);
 }
-
 static inline struct agent_conn *agent_conn_of(struct origin_conn *c)
 {
 	return sl_container_of(c, struct agent_conn, origin);
 }
 
-/* agent.c */
-/*
- * Closes an idle connection of any server. Returns false, with errno unchanged, if there is none.
- */
+/* Closes an idle connection of any server. Returns false, with errno unchanged, if none is idle. */
 bool agent_close_idle(struct agent *a);
 
 /* Returns the highest descriptor that a new connection may have. */
 int agent_fds_of(const struct agent_server *server);
-/* Returns how many streams without a place a client address may have: half of the connections. */
+/* Returns the limit of streams without a place per client address: half of the connections. */
 uint32_t agent_streams_max(const struct origin_server *s);
 
-/* conn.c */
-/* Starts a connection attempt. Returns false without a socket. */
+/* Starts a connection. Returns false if it failed, which is reported. */
 bool agent_conn_open(struct origin_server *s);
-/* Initializes a zeroed connection for a socket. */
+/* Initializes a zeroed connection, which owns fd. */
 void agent_conn_init(struct agent_conn *c, struct agent_server *s, int fd);
-/* Closes the socket of a closed connection. */
+/* Closes TLS and socket of a closed connection. */
 void agent_conn_gone(struct origin_conn *c);
+/* Frees its memory, then. */
 void agent_conn_free(struct origin_conn *c);
 /*
- * Reads until the socket is empty or the protocol takes no more. After READ_MAX bytes the rest is
- * left for the next turn.
+ * Reads until the socket is empty or the protocol takes no more; at most READ_MAX bytes per turn.
+ * May close the connection.
  */
 void agent_conn_read(struct agent_conn *c);
-/* Reads what earlier turns left. Returns true if there is more: the loop must not sleep. */
-bool agent_conns_read(struct agent *a);
-/* The gateway has room for the reply of a call that is on a connection. */
-void agent_conn_resume(struct origin_call *call);
+/* Reads what earlier turns left. */
+void agent_conns_read(struct agent *a);
 extern const struct origin_io agent_io;
 
-/* server.c */
 extern const struct origin_owner agent_owner;
+/* Returns a started server, or NULL and err. Copies the options. */
 struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_options *opt,
 				      struct sl_err *err);
+/* Closes connections and backend, and refuses calls. */
 void agent_server_free(struct agent_server *s);
-/* Publishes the state (config/agent_status.h). */
+/* Open connections take no more calls; idle ones are closed, for the reason `why`. */
+void agent_server_retire(struct agent_server *s, const char *why);
+/* Publishes the state, in shared memory. */
 void agent_server_tell(const struct agent_server *s);
 
-/* address.c */
-/* Resolves the address, or starts the look-up. */
+/* Sets the address, or starts the look-up. */
 void agent_address_begin(struct agent_server *s);
 /* Starts a look-up of the host name, if there is one. */
 void agent_address_look_up(struct agent_server *s);
-/* Processes finished look-ups. */
+/* Changes to the next address of the name, if the current one was tried. */
+void agent_address_next(struct agent_server *s);
+/* Takes finished look-ups. */
 void agent_address_answers(struct agent *a);
 /* Writes ADDRESS:PORT, NAME:PORT or the path of the socket. */
 void agent_address_text(const struct agent_server *s, char *to, size_t len);

@@ -14,10 +14,10 @@
 #include "sandbox/sandbox.h"
 
 struct agent_names {
-	pthread_mutex_t lock; /* protects the members below */
+	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct sl_list asked, answers;
-	struct agent_query *current; /* NULL: none or forgotten */
+	struct agent_query *current;
 	int fd;
 	bool started;
 	bool ended; /* the thread frees this struct */
@@ -58,7 +58,6 @@ static void free_names(struct agent_names *n)
 	free(n);
 }
 
-/* Lock held, but released meanwhile: the query may be freed. */
 static void look_up(struct agent_names *n, struct agent_query *q)
 {
 	static const uint64_t one = 1;
@@ -80,7 +79,7 @@ static void look_up(struct agent_names *n, struct agent_query *q)
 	q->cnt = copy.cnt;
 	sl_list_add_tail(&n->answers, &q->link);
 	if (write(n->fd, &one, sizeof(one)) < 0)
-		return; /* it is readable already */
+		return;
 }
 
 static void *thread_main(void *arg)

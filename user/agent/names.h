@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Look-ups of server names in a separate thread, because the resolver blocks.
+ * Look-ups of server names in a thread.
  *
- *   loop: ask ---> [ asked ] ---> thread: getaddrinfo ---> [ answers ] ---> loop: take
- *
- * A caller lends its query from ask until take returns it or forget. The loop's thread makes all
- * calls. `error` of a query is text, empty on success.
+ * A query is lent until agent_names_take() returns it or agent_names_forget(). Calls: the loop's
+ * thread. `error` is empty on success.
  */
 #ifndef SL_AGENT_NAMES_H
 #define SL_AGENT_NAMES_H
@@ -32,22 +30,22 @@ struct agent_query {
 
 struct agent_names;
 
-/* Creates the module without its thread. Returns NULL without memory or descriptor. */
+/* Returns NULL without memory or descriptor. */
 struct agent_names *agent_names_new(void);
-/* Starts the thread, which enters the agents' sandbox. Returns 0 or -errno. */
+/* Starts the thread, once; it enters the agents' sandbox. Returns 0 or -errno. */
 int agent_names_start(struct agent_names *n);
-/* A current look-up ends by itself later. */
+/* Frees n, which may be NULL; after a current look-up, the thread does. */
 void agent_names_free(struct agent_names *n);
-/* Readable when there are answers. */
+/* Returns a descriptor: readable when there are answers. */
 int agent_names_fd(const struct agent_names *n);
-/* The host must not change while lent. A lent query is ignored. */
+/* Starts a look-up. The host must not change while lent. A lent query is ignored. */
 void agent_names_ask(struct agent_names *n, struct agent_query *q);
-/* Returns an answered query, or NULL. */
+/* Returns a finished query, or NULL: no more. */
 struct agent_query *agent_names_take(struct agent_names *n);
-/* The query is not answered, read or written any more. */
+/* Cancels a query, if lent: it is no longer accessed. */
 void agent_names_forget(struct agent_names *n, struct agent_query *q);
 
-/* Fills in addresses or error; blocks. numeric: the host is an address, and no server is asked. */
+/* Looks up; blocks. numeric: the host is an address; asks no server. */
 void agent_names_resolve(struct agent_query *q, bool numeric);
 
 #endif

@@ -1,201 +1,153 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
+#include <sys/uio.h>
 
 #include "agent/internal.h"
-#include "base/clock.h"
 
-enum { READ_BYTES = 4096, DISCARD_MAX = 64 << 10 };
-
-static struct agent *agent_of(const struct agent_probe *p)
+static struct agent_probe *probe_of(struct origin_check *c)
 {
-	return p->server->a;
+	return sl_container_of(c, struct agent_probe, check);
 }
 
-/* The pause differs by up to a tenth, so that agents do not probe in step. */
-static void schedule_next(struct agent_probe *p)
+static struct origin *origin_of(const struct agent_probe *p)
 {
-	uint64_t tenth = p->cfg.interval_ns / 10;
-	uint64_t jitter = sl_prng_below(&agent_of(p)->prng, 2 * tenth + 1);
-
-	origin_timer_set(&agent_of(p)->origin, &p->timer,
-			 agent_of(p)->origin.now_ns + p->cfg.interval_ns - tenth + jitter);
+	return &p->server->a->origin;
 }
 
-static void close_socket(struct agent_probe *p)
+static socklen_t copy_address(struct origin_check *c, struct sockaddr_storage *to)
 {
-	if (p->fd >= 0)
-		close(p->fd);
-	p->fd = -1;
-	schedule_next(p);
+	const struct agent_server *s = probe_of(c)->server;
+
+	*to = s->addr;
+	return s->addr_len;
 }
 
-static void settle(struct agent_probe *p, const char *why)
+static int watch_socket(struct origin_check *c, uint32_t event, bool is_new)
 {
-	if (p->settled)
-		return;
-	p->settled = true;
-	if (!why) {
-		p->failures = 0;
-		origin_server_healthy(&p->server->origin);
-		return;
-	}
-	if (++p->failures >= p->cfg.failures)
-		origin_server_unhealthy(&p->server->origin, why);
+	struct agent_probe *p = probe_of(c);
+	struct epoll_event ev = {.events = event, .data.ptr = &p->watch};
+
+	return epoll_ctl(p->server->a->epoll_fd, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, c->fd,
+			 &ev);
 }
 
-static void fail_probe(struct agent_probe *p, const char *why)
+static void take_result(struct origin_check *c, const char *why)
 {
-	settle(p, why);
-	close_socket(p);
+	struct origin_server *s = &probe_of(c)->server->origin;
+
+	if (why)
+		origin_server_unhealthy(s, why);
+	else
+		origin_server_healthy(s, true);
 }
 
-/* The request is small enough for the buffer of a new socket. */
-static void send_request(struct agent_probe *p)
+static bool is_full(struct origin_check *c)
 {
-	struct agent_server *s = p->server;
-	const struct origin_probe_target target = {.grpc = s->url.proto == SL_SERVER_H2C,
-						   .authority = s->origin.authority.text,
-						   .path = p->cfg.path,
-						   .service = p->cfg.service,
-						   .expect = (uint16_t)p->cfg.expect};
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &p->watch};
-	uint8_t request[ORIGIN_PROBE_REQUEST];
-	size_t len = origin_probe_begin(&p->reply, &target, request);
+	const struct origin_server *s = &probe_of(c)->server->origin;
 
-	p->sent = true;
-	if (!len)
-		fail_probe(p, "the request is too long");
-	else if (send(p->fd, request, len, MSG_NOSIGNAL) != (ssize_t)len)
-		fail_probe(p, "cannot send the request");
-	else if (epoll_ctl(agent_of(p)->epoll_fd, EPOLL_CTL_MOD, p->fd, &ev) != 0)
-		fail_probe(p, strerror(errno));
+	return s->limit.fixed && s->busy_cnt >= s->limit.fixed;
 }
 
-static void take_bytes(struct agent_probe *p, const uint8_t *bytes, size_t len)
+static int shake_hands(struct origin_check *c)
 {
-	enum origin_probe_result r;
+	struct agent_probe *p = probe_of(c);
 
-	if (p->settled) {
-		p->received += (uint32_t)len;
-		return;
-	}
-	r = origin_probe_input(&p->reply, bytes, len);
-	if (r != ORIGIN_PROBE_PENDING)
-		settle(p, r == ORIGIN_PROBE_OK ? NULL : p->reply.why);
+	if (!p->tls)
+		p->tls = agent_tls_new(&p->server->tls, c->fd);
+	return p->tls ? agent_tls_handshake(p->tls) : -1;
 }
 
-/* After the result, the rest is read: a server may log a connection that is cut off. */
-static void receive_reply(struct agent_probe *p)
+static ssize_t send_tls(struct origin_check *c, const uint8_t *bytes, size_t len)
 {
-	uint8_t bytes[READ_BYTES];
-	ssize_t n = recv(p->fd, bytes, sizeof(bytes), 0);
+	const struct iovec iov = {(void *)(uintptr_t)bytes, len};
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n < 0) {
-		fail_probe(p, strerror(errno));
-		return;
-	}
-	if (n)
-		take_bytes(p, bytes, (size_t)n);
-	if (!n || p->received > DISCARD_MAX || (p->settled && p->reply.grpc))
-		fail_probe(p, "the server closed the connection");
+	return agent_tls_send(probe_of(c)->tls, &iov, 1);
+}
+
+static ssize_t receive_tls(struct origin_check *c, uint8_t *bytes, size_t len)
+{
+	return agent_tls_recv(probe_of(c)->tls, bytes, len);
+}
+
+static bool has_more(struct origin_check *c)
+{
+	return agent_tls_has_more(probe_of(c)->tls);
+}
+
+static const char *explain(struct origin_check *c)
+{
+	const struct agent_probe *p = probe_of(c);
+
+	if (p->tls)
+		return p->tls->why;
+	return p->server->tls.ctx ? "out of memory" : p->server->tls.error;
+}
+
+static void close_tls(struct origin_check *c)
+{
+	agent_tls_free(probe_of(c)->tls);
+	probe_of(c)->tls = NULL;
+}
+
+static const struct origin_check_tls tls = {shake_hands, send_tls, receive_tls,
+					    has_more,    explain,  close_tls};
+static const struct origin_check_owner owner = {copy_address, watch_socket, take_result, is_full,
+						NULL},
+				       tls_owner = {copy_address, watch_socket, take_result,
+						    is_full, &tls};
+
+static void set_timer(struct agent_probe *p)
+{
+	origin_timer_set(origin_of(p), &p->timer, p->check.due_ns);
 }
 
 static void on_event(struct agent_watch *w, uint32_t events)
 {
 	struct agent_probe *p = sl_container_of(w, struct agent_probe, watch);
-	socklen_t len = sizeof(int);
-	int error = 0;
 
 	(void)events;
-	if (p->fd < 0)
-		return;
-	if (p->sent) {
-		receive_reply(p);
-		return;
-	}
-	if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-		error = errno;
-	if (error)
-		fail_probe(p, strerror(error));
-	else
-		send_request(p);
+	origin_check_event(&p->check, origin_of(p)->now_ns);
+	set_timer(p);
 }
 
-/* A host without descriptors says nothing about the server. */
-static bool open_socket(struct agent_probe *p)
-{
-	const struct agent_server *s = p->server;
-
-	p->fd = s->addr_len
-			? socket(s->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
-			: -1;
-	if (p->fd >= 0 && p->fd < s->a->fd_max)
-		return true;
-	close_socket(p);
-	return false;
-}
-
-static void start_probe(struct agent_probe *p)
-{
-	struct epoll_event ev = {.events = EPOLLOUT, .data.ptr = &p->watch};
-	const struct agent_server *s = p->server;
-
-	if (!open_socket(p))
-		return;
-	p->sent = p->settled = false;
-	p->received = 0;
-	origin_timer_set(&s->a->origin, &p->timer, s->a->origin.now_ns + p->cfg.timeout_ns);
-	if ((connect(p->fd, (const struct sockaddr *)&s->addr, s->addr_len) &&
-	     errno != EINPROGRESS) ||
-	    epoll_ctl(s->a->epoll_fd, EPOLL_CTL_ADD, p->fd, &ev))
-		fail_probe(p, strerror(errno));
-}
-
-/* A server that has all the requests that it may have does not answer one more. */
-static bool is_full(const struct origin_server *s)
-{
-	return s->limit.fixed && s->busy_cnt >= s->limit.fixed;
-}
-
-static void end_timer(struct origin_timer *t)
+static void on_due(struct origin_timer *t)
 {
 	struct agent_probe *p = sl_container_of(t, struct agent_probe, timer);
 
-	if (p->fd < 0) {
-		start_probe(p);
-		return;
-	}
-	if (is_full(&p->server->origin))
-		p->settled = true;
-	fail_probe(p, "no reply in time");
+	origin_check_due(&p->check, origin_of(p)->now_ns);
+	set_timer(p);
 }
 
 bool agent_probe_init(struct agent_probe *p, struct agent_server *s,
 		      const struct sl_agent_health *cfg)
 {
-	*p = (struct agent_probe){.watch = {on_event}, .server = s, .cfg = *cfg, .fd = -1};
-	p->timer.fn = end_timer;
+	const struct origin_check_config check = {
+		.target = {.grpc = s->url.proto == SL_SERVER_H2,
+			   .secure = s->url.tls,
+			   .authority = s->origin.authority.text,
+			   .path = cfg->path,
+			   .service = cfg->service,
+			   .expect = (uint16_t)cfg->expect},
+		.interval_ns = cfg->interval_ns,
+		.timeout_ns = cfg->timeout_ns,
+		.failures = cfg->failures,
+		.fd_max = s->a->fd_max,
+	};
+
 	if (!cfg->interval_ns)
 		return true;
-	p->cfg.path = strdup(cfg->path ? cfg->path : "/");
-	p->cfg.service = strdup(cfg->service ? cfg->service : "");
-	origin_timer_set(&s->a->origin, &p->timer, s->a->origin.now_ns);
-	return p->cfg.path && p->cfg.service;
+	*p = (struct agent_probe){.watch = {on_event}, .server = s, .timer.fn = on_due};
+	if (!origin_check_init(&p->check, s->url.tls ? &tls_owner : &owner, &check, &s->a->prng,
+			       s->a->origin.now_ns))
+		return false;
+	set_timer(p);
+	return true;
 }
 
 void agent_probe_fini(struct agent_probe *p)
 {
-	if (!p->server || !p->cfg.interval_ns)
+	if (!p->server)
 		return;
-	if (p->fd >= 0)
-		close(p->fd);
-	origin_timer_cancel(&agent_of(p)->origin, &p->timer);
-	free((void *)(uintptr_t)p->cfg.path);
-	free((void *)(uintptr_t)p->cfg.service);
+	origin_timer_cancel(origin_of(p), &p->timer);
+	origin_check_fini(&p->check);
 }

@@ -6,18 +6,19 @@
 #include "agent/internal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "origin/backend.h"
 
-enum { BATCH_MAX = 256 };
-
-/* Gateways return only once the server is reachable. */
 static void retry_server(struct origin_server *o)
 {
 	struct agent_server *s = agent_server_of(o);
 
-	if (!s->addr_len)
+	if (!s->addr_len) {
 		agent_address_look_up(s);
-	else
-		origin_server_try(o);
+		return;
+	}
+	if (o->down_ns)
+		agent_address_next(s);
+	origin_server_try(o);
 }
 
 static void tell_ready(struct origin_server *s)
@@ -43,72 +44,11 @@ static void write_address(const struct origin_server *o, char *to, size_t len)
 }
 
 const struct origin_owner agent_owner = {
-	.reply = sl_reply,
-	.reply_error = sl_reply_error,
-	.reply_interim = sl_reply_interim,
-	.send_continue = sl_stream_send_continue,
-	.pause = sl_stream_pause,
-	.resume = sl_stream_resume,
-	.connect = agent_conn_open,
-	.retry = retry_server,
-	.gone = agent_conn_gone,
-	.free = agent_conn_free,
-	.ready = tell_ready,
-	.explain = tell_why,
-	.address = write_address,
-	.streams_max = agent_streams_max,
+	ORIGIN_BACKEND_REPLIES,       .connect = agent_conn_open, .retry = retry_server,
+	.gone = agent_conn_gone,      .free = agent_conn_free,    .ready = tell_ready,
+	.explain = tell_why,          .address = write_address,   .streams_max = agent_streams_max,
 	.conns_max = AGENT_CONNS_MAX,
 };
-
-static void on_batch(void *arg, struct sl_batch *batch)
-{
-	struct agent_server *s = arg;
-
-	for (unsigned i = 0; i < batch->count; i++) {
-		if (s->origin.told_unready ||
-		    !origin_call_new(&s->origin, batch->requests[i], false))
-			(void)sl_reply_error(batch->requests[i], SL_RPC_REFUSED);
-	}
-}
-
-static void on_open(void *arg, struct sl_request_view *rq)
-{
-	struct agent_server *s = arg;
-
-	if (s->origin.told_unready || !origin_call_new(&s->origin, rq, true))
-		(void)sl_reply_error(rq, SL_RPC_REFUSED);
-}
-
-static void on_data(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
-		    size_t left)
-{
-	(void)arg;
-	if (rq->own)
-		origin_call_data(rq->own, bytes, len, left);
-}
-
-static void on_end(void *arg, struct sl_request_view *rq)
-{
-	(void)arg;
-	if (rq->own)
-		origin_call_data_end(rq->own);
-}
-
-static void on_cancelled(void *arg, struct sl_request_view *rq)
-{
-	(void)arg;
-	if (rq->own)
-		origin_call_fail(rq->own, SL_RPC_CANCELLED);
-}
-
-static void on_writable(void *arg, struct sl_request_view *rq)
-{
-	struct origin_call *call = rq->own;
-
-	(void)arg;
-	if (call && call->conn)
-		agent_conn_resume(call);
-}
 
 static void call_it(struct agent_server *s, const char *host)
 {
@@ -124,32 +64,28 @@ static void call_it(struct agent_server *s, const char *host)
 			 s->url.host, s->url.port);
 }
 
-static int open_backend(struct agent_server *s, const struct sl_agent_options *opt,
-			struct sl_err *err)
+static int begin_backend(struct agent_server *s, const struct sl_agent_options *opt,
+			 struct sl_err *err)
 {
-	static const struct sl_stream_ops on_stream = {.on_open = on_open,
-						       .on_data = on_data,
-						       .on_end = on_end,
-						       .on_cancel = on_cancelled};
-	struct sl_backend_options o = {
-		.listen = s->listen,
-		.key_file = opt->key_file,
-		.on_batch = on_batch,
-		.arg = s,
-		.max_batch = BATCH_MAX,
-		.inline_handler = true,
-		.on_cancel = on_cancelled,
-		.on_writable = on_writable,
-		.on_stream = &on_stream,
-		.upgrades = true,
-		.compressed = s->url.proto == SL_SERVER_H2C, /* HTTP/1.1 has no messages */
-	};
+	struct sl_backend_options o = {.listen = s->listen, .key_file = opt->key_file};
 
+	s->origin.proto = s->url.proto == SL_SERVER_H2 ? &origin_h2 : &origin_h1;
+	origin_backend_callbacks(&o, &s->origin);
 	s->backend = sl_backend_open(&o, err->text, err->size);
 	return s->backend ? 0 : -1;
 }
 
-/* A server gets no requests before its name is resolved, and a connection succeeds. */
+static int begin_tls(struct agent_server *s, const struct sl_agent_options *opt, struct sl_err *err)
+{
+	s->origin.secure = s->url.tls;
+	if (!s->url.tls)
+		return 0;
+	if (agent_tls_server_init(&s->tls, &s->a->tls, &opt->tls, s->url.host,
+				  s->url.proto == SL_SERVER_H2))
+		return sl_fail(err, -1, "out of memory");
+	return 0;
+}
+
 static void start_server(struct agent_server *s)
 {
 	char why[128];
@@ -192,12 +128,13 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 	else if (!sl_server_url_parse(opt->to, &s->url))
 		sl_err_set(err,
 			   "found \"%s\"; allowed: http://HOST:PORT, h2c://HOST:PORT, "
-			   "http+unix:///PATH or h2c+unix:///PATH",
+			   "https://HOST:PORT, h2://HOST:PORT, http+unix:///PATH or "
+			   "h2c+unix:///PATH",
 			   opt->to);
 	else if (opt->host && !sl_server_authority_ok(opt->host))
 		sl_err_set(err, "found host \"%s\"; allowed: NAME, NAME:PORT or [IPV6]:PORT",
 			   opt->host);
-	else if (!open_backend(s, opt, err)) {
+	else if (!begin_tls(s, opt, err) && !begin_backend(s, opt, err)) {
 		call_it(s, opt->host);
 		s->origin.unhealthy = opt->health.interval_ns != 0;
 		if (!agent_probe_init(&s->health, s, &opt->health)) {
@@ -206,7 +143,6 @@ struct agent_server *agent_server_new(struct agent *a, const struct sl_agent_opt
 			return NULL;
 		}
 		s->status = sl_agent_status_server_add(opt->number, s->name);
-		s->origin.proto = s->url.proto == SL_SERVER_H2C ? &origin_h2 : &origin_h1;
 		start_server(s);
 		return s;
 	}
@@ -219,6 +155,7 @@ void agent_server_free(struct agent_server *s)
 	origin_server_fini(&s->origin, "the agent ends");
 	origin_timer_cancel(&s->a->origin, &s->lookup);
 	agent_probe_fini(&s->health);
+	agent_tls_server_fini(&s->tls);
 	agent_names_forget(s->a->names, &s->query);
 	sl_list_del(&s->link);
 	if (s->status)
@@ -227,6 +164,22 @@ void agent_server_free(struct agent_server *s)
 	free(s->name);
 	free(s->listen);
 	free(s);
+}
+
+void agent_server_retire(struct agent_server *s, const char *why)
+{
+	struct sl_list *at, *next;
+
+	sl_list_for_each_safe (at, next, &s->origin.conns) {
+		struct origin_conn *c = sl_container_of(at, struct origin_conn, link);
+
+		c->stale = true;
+		if (c->state == ORIGIN_UP && !sl_list_empty(&c->ready) &&
+		    sl_timer_pending(&c->timer.t))
+			origin_conn_close(c, why);
+		else
+			origin_conn_room(c);
+	}
 }
 
 void agent_server_tell(const struct agent_server *s)

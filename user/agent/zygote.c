@@ -2,6 +2,7 @@
 #include "agent/zygote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -30,15 +31,15 @@
 #include "sandbox/supervise.h"
 
 enum {
-	BACKOFF_MIN_MS = 50, /* (start) */
+	BACKOFF_MIN_MS = 50,
 	BACKOFF_MAX_MS = 5000,
-	WELL_MS = 5000,  /* resets the back-off */
-	LOOK_MS = 2000,  /* the folder and the resolver's files */
-	CLOSE_MS = 2000, /* until agents must have ended */
+	WELL_MS = 5000,
+	LOOK_MS = 2000,
+	CLOSE_MS = 2000,
 };
 
 struct sl_zygote {
-	int fd; /* sends lists */
+	int fd;
 	pid_t pid;
 	const char *folder;
 };
@@ -50,10 +51,10 @@ struct zygote_child {
 	uint32_t wait_ms;
 	uint32_t backoff_ms;
 	uint32_t restarts;
-	bool leaves; /* told to end: its folder or the resolver's files were replaced */
+	bool leaves;
 };
 
-/* In shared memory that outlives the zygote. Two buffers: one receives. */
+/* In shared memory that outlives the zygote; one buffer receives. */
 struct last_list {
 	_Atomic uint32_t which;
 	size_t len[2];
@@ -61,9 +62,9 @@ struct last_list {
 };
 
 struct zygote_state {
-	const struct sl_config *cfg; /* of the start */
+	const struct sl_config *cfg;
 	const char *folder;
-	struct agent_file_ids seen; /* when agents were last started */
+	struct agent_file_ids seen;
 	int fd, signal_fd;
 	struct zygote_child children[SL_CFG_MAX_AGENTS];
 	bool stopping;
@@ -78,13 +79,48 @@ static void publish_status(const struct zygote_child *c, uint32_t number)
 							    .backoff_ms = c->pid ? 0 : c->wait_ms});
 }
 
+/* Returns the read end of an empty pipe instead of a file that cannot be opened. */
+static int open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ends[2];
+
+	if (fd >= 0)
+		return fd;
+	sl_log_err("agents: %s: %s", path, strerror(errno));
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+		return -1;
+	close(ends[1]);
+	return ends[0];
+}
+
+static int open_files(const char *text, size_t len, int fds[SL_CFG_MAX_SERVER_FILES])
+{
+	char path[PATH_MAX];
+	size_t at = 0;
+	int cnt = 0;
+
+	while (cnt < SL_CFG_MAX_SERVER_FILES && agent_list_next_file(text, len, &at, path) &&
+	       (fds[cnt] = open_file(path)) >= 0)
+		cnt++;
+	return cnt;
+}
+
 static bool send_list(const struct zygote_state *k, const struct zygote_child *c, int flags)
 {
 	const struct last_list *l = k->list;
 	uint32_t which = l->which;
+	int fds[SL_CFG_MAX_SERVER_FILES], cnt = open_files(l->text[which], l->len[which], fds);
+	union agent_list_control control;
+	struct iovec iov = {(void *)(uintptr_t)l->text[which], l->len[which]};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	bool ok;
 
-	return !l->len[which] ||
-	       send(c->fd, l->text[which], l->len[which], MSG_NOSIGNAL | flags) >= 0;
+	if (cnt)
+		agent_list_attach(&msg, &control, fds, (unsigned)cnt);
+	ok = !l->len[which] || sendmsg(c->fd, &msg, MSG_NOSIGNAL | flags) >= 0;
+	while (cnt)
+		close(fds[--cnt]);
+	return ok;
 }
 
 static void start_agent(struct zygote_state *k, uint32_t number)
@@ -129,7 +165,6 @@ static void start_agent(struct zygote_state *k, uint32_t number)
 		sl_log_err("agent %u: cannot be told of its servers: %s", number, strerror(errno));
 }
 
-/* A child that ran well restarts at once. */
 static void note_end(struct zygote_child *c, const char *name, int status)
 {
 	uint64_t now = sl_now_ns();
@@ -213,7 +248,6 @@ static bool has_names(const struct zygote_state *k)
 	return agent_list_has_names(k->list->text[which], k->list->len[which]);
 }
 
-/* Agents restart after they have finished their calls. */
 static void renew_agents(struct zygote_state *k, const char *why)
 {
 	sl_log_warn("%s: agents finish their requests and start again", why);
@@ -222,15 +256,15 @@ static void renew_agents(struct zygote_state *k, const char *why)
 
 		if (!c->pid || c->leaves)
 			continue;
-		close(c->fd); /* tells the agent to end */
+		close(c->fd);
 		c->fd = -1;
 		c->leaves = true;
 	}
 }
 
 /*
- * Restarts agents if their folder or the resolver's files were replaced: their sandbox refers to
- * the former files.
+ * Restarts agents after their folder or the resolver's files were replaced: their sandbox has the
+ * former files.
  */
 static void look_around(struct zygote_state *k)
 {
@@ -241,19 +275,18 @@ static void look_around(struct zygote_state *k)
 		renew_agents(k, "the agents' folder was removed and is there again");
 	else if (now.resolver != k->seen.resolver && has_names(k))
 		renew_agents(k, "the resolver's files have changed");
-	if (!now.dev) { /* until the supervisor has made it */
+	if (!now.dev) {
 		now.dev = k->seen.dev;
 		now.ino = k->seen.ino;
 	}
 	k->seen = now;
 }
 
-/* Returns the milliseconds until the next start. */
 static int start_due(struct zygote_state *k)
 {
 	uint64_t now = sl_now_ns(), next = UINT64_MAX;
 
-	if (k->list->len[k->list->which] <= 1) /* no servers */
+	if (k->list->len[k->list->which] <= 1)
 		return -1;
 	for (uint32_t i = 0; i < k->cfg->agents.count; i++) {
 		struct zygote_child *c = &k->children[i];
@@ -290,31 +323,55 @@ static void run_loop(struct zygote_state *k)
 		if (k->children[i].pid)
 			kill(k->children[i].pid, SIGKILL);
 	}
-	/* The folder stays empty once all have ended. */
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		;
 }
 
+/* Folders of files of TLS, which editors and tools replace. */
+static size_t list_folders(const struct sl_config *cfg, struct sl_sandbox_place *places,
+			   char (*folders)[PATH_MAX])
+{
+	char *list = malloc(AGENT_LIST_MAX), path[PATH_MAX];
+	size_t len = list ? agent_list_write(list, AGENT_LIST_MAX, cfg) : 0, at = 0, cnt = 0;
+
+	while (len != SIZE_MAX && cnt < SL_CFG_MAX_SERVER_FILES &&
+	       agent_list_next_file(list, len, &at, path)) {
+		sl_sandbox_folder(path, folders[cnt], PATH_MAX);
+		places[cnt] = (struct sl_sandbox_place){folders[cnt], SL_SANDBOX_READ};
+		cnt++;
+	}
+	free(list);
+	return cnt;
+}
+
 /*
- * The zygote may see more than agents, which restrict themselves: folder and resolver's files can
- * be replaced.
+ * The zygote sees more than agents, which restrict themselves, because folder and resolver's files
+ * can be replaced.
  */
 static int enter_sandbox(const struct sl_config *cfg, struct sl_err *err)
 {
-	struct sl_sandbox_place places[] = {
+	const struct sl_sandbox_place fixed[] = {
 		{"/run", SL_SANDBOX_SOCKETS},    {"/run", SL_SANDBOX_READ},
 		{"/etc", SL_SANDBOX_READ},       {"/usr/lib", SL_SANDBOX_READ},
 		{"/lib", SL_SANDBOX_READ},       {sl_run_dir(), SL_SANDBOX_SOCKETS},
 		{sl_run_dir(), SL_SANDBOX_READ},
 	};
+	struct sl_sandbox_place places[SL_ARRAY_LEN(fixed) + SL_CFG_MAX_SERVER_FILES];
+	char(*folders)[PATH_MAX] = calloc(SL_CFG_MAX_SERVER_FILES, sizeof(*folders));
 	struct sl_sandbox_options opt = {
 		.user = cfg->user,
 		.places = places,
-		.place_cnt = SL_ARRAY_LEN(places),
+		.place_cnt = SL_ARRAY_LEN(fixed),
 		.writes_files = true, /* shm rings count as file size */
 	};
-	int rc = sl_sandbox_enter(&opt, err);
+	int rc;
 
+	if (!folders)
+		return sl_fail(err, -ENOMEM, "out of memory");
+	memcpy(places, fixed, sizeof(fixed));
+	opt.place_cnt += list_folders(cfg, places + SL_ARRAY_LEN(fixed), folders);
+	rc = sl_sandbox_enter(&opt, err);
+	free(folders);
 	if (!rc)
 		sl_sandbox_thread(SL_THREAD_KEEPER);
 	return rc;
@@ -339,7 +396,6 @@ static _Noreturn void run_zygote(struct zygote_state *k, pid_t guard)
 	_exit(0);
 }
 
-/* The first list follows the check of the configuration. */
 static bool wait_for_list(int fd)
 {
 	char byte;
@@ -351,7 +407,6 @@ static bool wait_for_list(int fd)
 	return n > 0;
 }
 
-/* Restarts the zygote. Ends when the zygote ends in order, with the gateway. */
 static _Noreturn void run_guard(const struct sl_config *cfg, int fd, const char *folder,
 				pid_t gateway)
 {
@@ -370,7 +425,7 @@ static _Noreturn void run_guard(const struct sl_config *cfg, int fd, const char 
 	sl_thread_name_set("zygote-guard");
 	if (!wait_for_list(fd))
 		_exit(0);
-	/* Otherwise glibc asks no name server if it cannot read a new resolv.conf. */
+	/* Else glibc asks no name server if it cannot read a new resolv.conf. */
 	setenv("RES_OPTIONS", "no-reload", 0);
 	if (!k || shared == MAP_FAILED || enter_sandbox(cfg, &err)) {
 		sl_log_err("zygote: %s", k && shared != MAP_FAILED ? err.text : "out of memory");
@@ -451,8 +506,12 @@ bool sl_zygote_update(struct sl_zygote *k, const struct sl_config *cfg)
 {
 	char *list = malloc(AGENT_LIST_MAX);
 	size_t len = list ? agent_list_write(list, AGENT_LIST_MAX, cfg) : 0;
-	bool ok = list && send(k->fd, len ? list : "\n", len ? len : 1, MSG_NOSIGNAL) >= 0;
+	bool ok = false;
 
+	if (len == SIZE_MAX)
+		errno = EMSGSIZE;
+	else if (list)
+		ok = send(k->fd, len ? list : "\n", len ? len : 1, MSG_NOSIGNAL) >= 0;
 	free(list);
 	return ok;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte spans (pointer and length, without ownership) and unaligned little/big-endian access. */
+/* Byte spans, without ownership, and unaligned little/big-endian access. */
 #ifndef SL_BASE_BYTES_H
 #define SL_BASE_BYTES_H
 
@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * Marks large locals of the data path that a count tells the filled part of. Builds clear all
- * others (-ftrivial-auto-var-init).
+ * Marks large locals of the data path that are only partly filled. Builds clear all others
+ * (-ftrivial-auto-var-init).
  */
 #define SL_UNINIT __attribute__((uninitialized))
 
@@ -26,11 +26,11 @@ struct sl_mspan {
 	size_t len;
 };
 
+/* Return a view of the caller's bytes. */
 static inline struct sl_span sl_span_of(const void *ptr, size_t len)
 {
 	return (struct sl_span){.ptr = ptr, .len = len};
 }
-
 static inline struct sl_mspan sl_mspan_of(void *ptr, size_t len)
 {
 	return (struct sl_mspan){.ptr = ptr, .len = len};
@@ -42,22 +42,25 @@ static inline struct sl_mspan sl_mspan_of(void *ptr, size_t len)
 	}
 #define sl_span_str(lit) ((struct sl_span)SL_SPAN_LIT(lit))
 
+/* Returns a view of a string, without its NUL. */
 static inline struct sl_span sl_span_cstr(const char *s)
 {
 	return sl_span_of(s, strlen(s));
 }
 
+/* Returns true for equal bytes. */
 static inline bool sl_span_eq(struct sl_span a, struct sl_span b)
 {
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
+/* Returns c in lower case; A to Z only. */
 static inline uint8_t sl_ascii_lower(uint8_t c)
 {
 	return (uint8_t)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
-/* ASCII letters only, whatever the locale. */
+/* Returns true for equal bytes, but for the case of ASCII letters. */
 static inline bool sl_span_eq_nocase(struct sl_span a, struct sl_span b)
 {
 	if (a.len != b.len)
@@ -69,13 +72,14 @@ static inline bool sl_span_eq_nocase(struct sl_span a, struct sl_span b)
 	return true;
 }
 
+/* Returns true if `s` begins with `prefix`. */
 static inline bool sl_span_starts(struct sl_span s, struct sl_span prefix)
 {
 	return s.len >= prefix.len &&
 	       (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-/* Empty if s is shorter. */
+/* Returns s without its first n bytes; empty if s is shorter. */
 static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
 {
 	if (n > s.len)
@@ -83,13 +87,14 @@ static inline struct sl_span sl_span_skip(struct sl_span s, size_t n)
 	return s.ptr ? sl_span_of(s.ptr + n, s.len - n) : s;
 }
 
+/* Returns the first n bytes, or all. */
 static inline struct sl_span sl_span_first(struct sl_span s, size_t n)
 {
 	return sl_span_of(s.ptr, n < s.len ? n : s.len);
 }
 
 /*
- * Takes the next element off a comma-separated list (RFC 9110 5.6.1), without blanks; may be empty.
+ * Takes the next element off a comma-separated list (RFC 9110 5.6.1), trimmed; may be empty.
  * Returns false at the end.
  */
 static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *element)
@@ -110,7 +115,7 @@ static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *el
 	return true;
 }
 
-/* sl_get_le32(p), sl_put_le32(p, v) and so on: any alignment. */
+/* sl_get_le32(p), sl_put_le32(p, v) and so on. */
 #define SL_BYTES_ACCESS(order, bits)                                                               \
 	static inline uint##bits##_t sl_get_##order##bits(const void *p)                           \
 	{                                                                                          \
@@ -124,6 +129,7 @@ static inline bool sl_span_next_element(struct sl_span *list, struct sl_span *el
 		memcpy(p, &v, sizeof(v));                                                          \
 	}
 
+/* sl_get_be24() reads 24 bits. */
 SL_BYTES_ACCESS(le, 16)
 SL_BYTES_ACCESS(le, 32)
 SL_BYTES_ACCESS(le, 64)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Assertions about our own code, never about a peer's data. With SL_DEBUG they print and abort;
- * otherwise SL_CHECK does nothing. SL_ENSURE is for cheap conditions that protect the data of
- * others, and stays in every build: a false condition is counted and logged, and the caller skips
- * the step.
+ * Assertions about our own code, never about a peer's data. With SL_DEBUG they abort; otherwise
+ * SL_CHECK does nothing. SL_ENSURE, for cheap conditions that protect others' data, counts and logs
+ * in every build, and the caller skips the step.
  */
 #ifndef SL_BASE_CHECK_H
 #define SL_BASE_CHECK_H
@@ -19,14 +18,15 @@
 #define SL_CHECK(cond) ((void)sizeof(!(cond)))
 #endif
 
-/* Logs the failed condition and aborts. */
+/* Logs the condition and aborts. */
 _Noreturn void sl_check_failed(const char *cond, const char *file, int line);
 
 #define SL_ENSURE(cond)                                                                            \
 	(__builtin_expect(!!(cond), 1) || (sl_check_broken(#cond, __FILE__, __LINE__), false))
 
-/* Counts and logs. Returns false; aborts with SL_DEBUG. */
+/* Counts and logs the condition. Returns false; SL_DEBUG: aborts. Any thread. */
 SL_COLD bool sl_check_broken(const char *cond, const char *file, int line);
+/* Returns the count. Any thread. */
 uint64_t sl_checks_broken(void);
 
 #define SL_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " size")

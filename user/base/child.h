@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a forked process. */
 #ifndef SL_BASE_CHILD_H
 #define SL_BASE_CHILD_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Waits despite signals. Returns false and errno if `pid` is no child. */
+/* Waits for the end, despite signals. Returns false and errno if `pid` is no child. */
 bool sl_child_wait(pid_t pid, int *status);
 
 #endif

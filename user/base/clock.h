@@ -10,6 +10,7 @@
 #define SL_NS_PER_MS  UINT64_C(1000000)
 #define SL_NS_PER_SEC UINT64_C(1000000000)
 
+/* Reads the clock. */
 static inline uint64_t sl_now_ns(void)
 {
 	struct timespec ts;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error messages: what was found, what is allowed, what to do.
+ * Error messages.
  *
  *   struct sl_err err = SL_ERR(256);
  *
  *   if (sl_thing_open(&t, &err) < 0)
  *           sl_log_err("%s", err.text);
  *
- * The caller owns the memory. The function that detects the error sets the text; its callers only
- * return. A later text replaces an earlier one; a long one is cut. The text is meaningless without
- * an error. NULL instead of an sl_err drops the text.
+ * Functions that can fail return 0 or -errno, or a pointer or NULL, unless their comment differs.
+ * Functions with an sl_err also set one line in it.
+ *
+ * The function that detects the error sets the text. A NULL sl_err drops the text.
  */
 #ifndef SL_BASE_ERR_H
 #define SL_BASE_ERR_H
@@ -30,10 +31,10 @@ struct sl_err {
 		.text = (char[bytes]){""}, .size = (bytes)                                         \
 	}
 
-/* Sets the text. */
+/* Formats the text. */
 void sl_err_set(struct sl_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends lines to an initialised text. Returns false. */
+/* Appends a newline, if not empty, and lines. Returns false. */
 bool sl_err_add(struct sl_err *e, const char *lines);
 
 /* Like sl_err_set(); returns res. */

@@ -3,8 +3,6 @@
  * Entitlement to a tenth of a CPU: time earns credit, use spends it. Without credit the owner takes
  * what others leave.
  *
- *   credit   -SL_FAIR_SHARE_DEBT <---used--- 0 ---a tenth of the time---> SL_FAIR_SHARE_MOST
- *
  * Debt and savings are bounded, savings more so without demand. Not thread-safe.
  */
 #ifndef SL_BASE_FAIR_SHARE_H
@@ -15,7 +13,7 @@
 
 #include "base/clock.h"
 
-#define SL_FAIR_SHARE_PART  10 /* 1/10 of the time */
+#define SL_FAIR_SHARE_PART  10
 #define SL_FAIR_SHARE_DEBT  ((int64_t)(10 * SL_NS_PER_MS))
 #define SL_FAIR_SHARE_SAVED ((int64_t)(20 * SL_NS_PER_MS))  /* without demand */
 #define SL_FAIR_SHARE_MOST  ((int64_t)(200 * SL_NS_PER_MS)) /* with demand that was not met */
@@ -25,7 +23,7 @@ struct sl_fair_share {
 	int64_t credit_ns;
 };
 
-/* used_ns: total CPU time. Returns true if there is credit. */
+/* Updates. used_ns: total CPU time. Returns true if there is credit. */
 static inline bool sl_fair_share_update(struct sl_fair_share *s, uint64_t now_ns, uint64_t used_ns)
 {
 	int64_t credit = s->credit_ns + (int64_t)((now_ns - s->now_ns) / SL_FAIR_SHARE_PART) -
@@ -37,7 +35,7 @@ static inline bool sl_fair_share_update(struct sl_fair_share *s, uint64_t now_ns
 	return s->credit_ns > 0;
 }
 
-/* Limits the credit earned without demand. */
+/* Updates as demand begins: limits earlier savings. */
 static inline void sl_fair_share_begin(struct sl_fair_share *s, uint64_t now_ns, uint64_t used_ns)
 {
 	sl_fair_share_update(s, now_ns, used_ns);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the 1-based rank among n > 0 values. */
 static uint64_t rank_of(double q, uint64_t n)
 {
 	double exact;
@@ -19,7 +18,7 @@ static uint64_t rank_of(double q, uint64_t n)
 	rank = (uint64_t)exact;
 	if ((double)rank < exact)
 		rank++;
-	return rank > n ? n : rank; /* rounding of a large product */
+	return rank > n ? n : rank;
 }
 
 static uint64_t quantile(const uint64_t *b, uint32_t cnt, uint32_t sub, uint64_t total, double q)

@@ -2,7 +2,7 @@
 /*
  * Intrusive circular doubly linked list.
  *
- *   head <-> node <-> node <-> head         an empty head, and an unlinked node, point to themselves
+ * An empty head, and an unlinked node, point to themselves.
  */
 #ifndef SL_BASE_LIST_H
 #define SL_BASE_LIST_H
@@ -22,17 +22,20 @@ struct sl_list {
 
 #define sl_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
+/* Makes an empty head or an unlinked node. */
 static inline void sl_list_init(struct sl_list *l)
 {
 	l->next = l;
 	l->prev = l;
 }
 
+/* Returns true for an empty head or an unlinked node. */
 static inline bool sl_list_empty(const struct sl_list *head)
 {
 	return head->next == head;
 }
 
+/* Links an unlinked node between two neighbours. */
 static inline void sl_list_insert_between(struct sl_list *node, struct sl_list *prev,
 					  struct sl_list *next)
 {
@@ -42,18 +45,19 @@ static inline void sl_list_insert_between(struct sl_list *node, struct sl_list *
 	next->prev = node;
 }
 
+/* Links an unlinked node as the first. */
 static inline void sl_list_add_head(struct sl_list *head, struct sl_list *node)
 {
 	sl_list_insert_between(node, head, head->next);
 }
 
-/* Also inserts before a node given as `head`. */
+/* Links an unlinked node as the last; before a node given as `head`. */
 static inline void sl_list_add_tail(struct sl_list *head, struct sl_list *node)
 {
 	sl_list_insert_between(node, head->prev, head);
 }
 
-/* Unlinks an initialised node; may be repeated. */
+/* Unlinks an initialised node, which stays initialised; may be repeated. */
 static inline void sl_list_del(struct sl_list *node)
 {
 	node->prev->next = node->next;
@@ -61,6 +65,7 @@ static inline void sl_list_del(struct sl_list *node)
 	sl_list_init(node);
 }
 
+/* Unlinks and returns the first node; NULL: empty. */
 static inline struct sl_list *sl_list_pop_head(struct sl_list *head)
 {
 	struct sl_list *node = head->next;
@@ -72,6 +77,7 @@ static inline struct sl_list *sl_list_pop_head(struct sl_list *head)
 	return node;
 }
 
+/* Moves all nodes of `from` to the end of `head`. */
 static inline void sl_list_splice_tail(struct sl_list *head, struct sl_list *from)
 {
 	if (sl_list_empty(from))

@@ -19,7 +19,7 @@ static const char *const level_names[] = {"err", "warn", "info", "debug"};
 
 _Atomic int sl_log_level_now = SL_LOG_INFO;
 static _Atomic int log_fd = STDERR_FILENO;
-static _Atomic bool cut; /* the last line was written only in part */
+static _Atomic bool cut; /* the last line is incomplete */
 
 struct log_losses {
 	_Atomic uint64_t total, unreported;
@@ -79,7 +79,6 @@ static size_t put_prefix(char *line, size_t cap, enum sl_log_level level)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-/* Returns false for a lost line. */
 static bool write_line(const char *line, size_t len)
 {
 	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
@@ -105,7 +104,7 @@ void sl_log_report_lost(void)
 	char line[128];
 	size_t len;
 
-	/* The exchange lets one thread or process report. */
+	/* Lets one thread or process report. */
 	if (!n || !atomic_compare_exchange_strong(&lost->unreported, &n, 0))
 		return;
 	len = put_prefix(line, sizeof(line), SL_LOG_WARN);
@@ -114,7 +113,6 @@ void sl_log_report_lost(void)
 				(unsigned long long)n);
 	if (write_line(line, len))
 		return;
-	/* The report is no lost line. */
 	atomic_fetch_sub_explicit(&lost->total, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&lost->unreported, n - 1, memory_order_relaxed);
 }
@@ -161,7 +159,6 @@ bool sl_log_gate_open(struct sl_log_gate *gate, uint64_t now_ns, uint64_t interv
 {
 	uint64_t next = atomic_load_explicit(&gate->next_ns, memory_order_relaxed);
 
-	/* The exchange lets one thread through. */
 	if (now_ns < next ||
 	    !atomic_compare_exchange_strong_explicit(&gate->next_ns, &next, now_ns + interval_ns,
 						     memory_order_relaxed, memory_order_relaxed)) {

@@ -2,13 +2,8 @@
 /*
  * Objects of fixed size; O(1) get and put; not thread-safe.
  *
- *   base  [ obj 0 | obj 1 | ... | obj fresh-1 | never handed out: no memory behind it ... ]
- *            ^ free ones are chained through their first 8 bytes, last freed first
- *
- * Unused capacity costs address space only (MAP_NORESERVE). The caller of get owns the object until
- * put; its contents are undefined. SL_ENSURE rejects a double put and foreign pointers. SL_DEBUG
- * fills free objects with SL_MEMPOOL_POISON and aborts on writes after put. ASan poisons free
- * objects.
+ * Unused capacity costs address space only (MAP_NORESERVE). Contents after get are undefined.
+ * SL_ENSURE rejects a double put and foreign pointers. SL_DEBUG also detects writes after put.
  */
 #ifndef SL_BASE_MEMPOOL_H
 #define SL_BASE_MEMPOOL_H
@@ -36,40 +31,42 @@ struct sl_mempool {
 	uint64_t *in_use; /* one bit per object */
 };
 
-/* align: a power of two up to 4096, 0: 8. Returns 0 or -errno. */
+/* align: a power of two up to 4096; 0: 8. Returns 0, -EINVAL or another -errno. */
 int sl_mempool_init(struct sl_mempool *p, size_t obj_size, size_t align, uint32_t capacity);
 
-/* Frees the mapping, even with objects in use. A zeroed pool is allowed. */
+/* Frees the memory of all objects. */
 void sl_mempool_fini(struct sl_mempool *p);
 
+/* Return the number of objects handed out, and the most possible. */
 static inline uint32_t sl_mempool_used(const struct sl_mempool *p)
 {
 	return p->used;
 }
-
 static inline uint32_t sl_mempool_capacity(const struct sl_mempool *p)
 {
 	return p->cap;
 }
 
+/* Convert between an object and its index. `obj` is not checked. */
 static inline uint32_t sl_mempool_index(const struct sl_mempool *p, const void *obj)
 {
 	uint64_t off = (uint64_t)((const uint8_t *)obj - p->base);
 
 	return (uint32_t)((off >> p->shift) * p->odd_inv);
 }
-
 static inline void *sl_mempool_at(const struct sl_mempool *p, uint32_t index)
 {
 	SL_CHECK(index < p->cap);
 	return p->base + (size_t)index * p->stride;
 }
 
+/* Returns true between get and put. */
 static inline bool sl_mempool_in_use(const struct sl_mempool *p, uint32_t index)
 {
 	return p->in_use[index / 64] >> index % 64 & 1;
 }
 
+/* Marks an object as used or free. */
 static inline void sl_mempool_flip_(struct sl_mempool *p, uint32_t index)
 {
 	p->in_use[index / 64] ^= UINT64_C(1) << index % 64;
@@ -78,7 +75,7 @@ static inline void sl_mempool_flip_(struct sl_mempool *p, uint32_t index)
 /* SL_DEBUG: checks that the object is free and unchanged since put. */
 void sl_mempool_check_get(const struct sl_mempool *p, const uint8_t *obj, bool was_free);
 
-/* Returns NULL if all are in use. */
+/* Returns an object, or NULL if all are in use. */
 static inline void *sl_mempool_get(struct sl_mempool *p)
 {
 	bool was_free = p->free_head != NULL;
@@ -100,6 +97,7 @@ static inline void *sl_mempool_get(struct sl_mempool *p)
 	return obj;
 }
 
+/* Returns true for a used object of this pool. */
 static inline bool sl_mempool_may_put_(const struct sl_mempool *p, const void *obj)
 {
 	uint32_t i = sl_mempool_index(p, obj);
@@ -107,6 +105,7 @@ static inline bool sl_mempool_may_put_(const struct sl_mempool *p, const void *o
 	return i < p->cap && p->base + (size_t)i * p->stride == obj && sl_mempool_in_use(p, i);
 }
 
+/* Gives the object back, not NULL. */
 static inline void sl_mempool_put(struct sl_mempool *p, void *obj)
 {
 	if (!SL_ENSURE(sl_mempool_may_put_(p, obj)))

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+/* Returns the smaller time. */
 static inline uint64_t sl_min_ns(uint64_t a_ns, uint64_t b_ns)
 {
 	return a_ns < b_ns ? a_ns : b_ns;

@@ -2,12 +2,9 @@
 /*
  * Bounded ring of 64-bit words, many producer threads, one consumer thread.
  *
- * Producers claim position p by a compare-and-swap on head. Cell p & mask is free if turn == p, and
- * filled if turn == p + 1. The consumer then sets turn = p + capacity. Turn is stored with release
- * and loaded with acquire, which orders the word and earlier writes.
+ * Each cell has a turn (Vyukov's bounded queue), stored with release and loaded with acquire.
  *
- * A producer that stops between claim and fill blocks the later words: not for producers that may
- * die half-way.
+ * A producer that stops between claim and fill blocks the later words.
  */
 #ifndef SL_BASE_MPSC_H
 #define SL_BASE_MPSC_H
@@ -25,17 +22,18 @@ struct sl_mpsc_cell {
 };
 
 struct sl_mpsc {
-	_Atomic uint64_t head SL_ALIGNED(SL_CACHELINE); /* written by producers */
-	uint64_t tail SL_ALIGNED(SL_CACHELINE);         /* written by the consumer */
+	_Atomic uint64_t head SL_ALIGNED(SL_CACHELINE); /* producers */
+	uint64_t tail SL_ALIGNED(SL_CACHELINE);         /* consumer */
 	uint64_t mask SL_ALIGNED(SL_CACHELINE);         /* constant */
 	struct sl_mpsc_cell cell[] SL_ALIGNED(SL_CACHELINE);
 };
 
 /* capacity: a power of two from 2 to 2^31. Returns NULL and errno EINVAL or ENOMEM. */
 struct sl_mpsc *sl_mpsc_new(uint32_t capacity);
+/* Frees q (may be NULL), not the words' objects. */
 void sl_mpsc_free(struct sl_mpsc *q);
 
-/* Any thread. Returns false if full. */
+/* Returns false if full. Any thread. */
 static inline bool sl_mpsc_put(struct sl_mpsc *q, uint64_t word)
 {
 	uint64_t pos = atomic_load_explicit(&q->head, memory_order_relaxed);
@@ -59,7 +57,7 @@ static inline bool sl_mpsc_put(struct sl_mpsc *q, uint64_t word)
 	}
 }
 
-/* Consumer only. Returns false if empty. */
+/* Returns false if empty. Consumer only. */
 static inline bool sl_mpsc_get(struct sl_mpsc *q, uint64_t *word)
 {
 	struct sl_mpsc_cell *c = &q->cell[q->tail & q->mask];
@@ -72,14 +70,14 @@ static inline bool sl_mpsc_get(struct sl_mpsc *q, uint64_t *word)
 	return true;
 }
 
-/* Passes the ownership of a pointer; NULL cannot be put. */
+/* Passes a pointer's ownership, unless full (false). p: not NULL. */
 static inline bool sl_mpsc_put_ptr(struct sl_mpsc *q, void *p)
 {
 	SL_CHECK(p != NULL);
 	return sl_mpsc_put(q, (uint64_t)(uintptr_t)p);
 }
 
-/* Returns NULL if empty. */
+/* Returns the next pointer, now the caller's, or NULL: empty. */
 static inline void *sl_mpsc_get_ptr(struct sl_mpsc *q)
 {
 	uint64_t v;

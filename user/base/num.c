@@ -8,7 +8,6 @@ int sl_parse_u64(struct sl_span s, uint64_t *v)
 	return sl_parse_u64_max(s, UINT64_MAX, v);
 }
 
-/* Another character is -EINVAL even after an overflow. */
 int sl_parse_u64_max(struct sl_span s, uint64_t max, uint64_t *v)
 {
 	uint64_t n = 0;
@@ -62,24 +61,50 @@ static const char digit_pairs[] = "00010203040506070809"
 				  "80818283848586878889"
 				  "90919293949596979899";
 
+/* 1233 / 4096 is little more than log10(2). */
+static size_t count_digits(uint64_t v)
+{
+	static const uint64_t powers[] = {
+		1u,
+		10u,
+		100u,
+		1000u,
+		10000u,
+		100000u,
+		1000000u,
+		10000000u,
+		100000000u,
+		1000000000u,
+		10000000000u,
+		100000000000u,
+		1000000000000u,
+		10000000000000u,
+		100000000000000u,
+		1000000000000000u,
+		10000000000000000u,
+		100000000000000000u,
+		1000000000000000000u,
+		10000000000000000000u,
+	};
+	size_t log = (64u - (unsigned)__builtin_clzll(v | 1)) * 1233 >> 12;
+
+	return log + ((v | 1) >= powers[log]);
+}
+
 size_t sl_format_u64(char buf[SL_U64_DIGITS], uint64_t v)
 {
-	char tmp[SL_U64_DIGITS];
-	size_t at = sizeof(tmp);
+	size_t cnt = count_digits(v), at = cnt;
 
 	while (v >= 100) {
 		at -= 2;
-		memcpy(tmp + at, &digit_pairs[v % 100 * 2], 2);
+		memcpy(buf + at, &digit_pairs[v % 100 * 2], 2);
 		v /= 100;
 	}
-	if (v >= 10) {
-		at -= 2;
-		memcpy(tmp + at, &digit_pairs[v * 2], 2);
-	} else {
-		tmp[--at] = (char)('0' + v);
-	}
-	memcpy(buf, tmp + at, sizeof(tmp) - at);
-	return sizeof(tmp) - at;
+	if (v >= 10)
+		memcpy(buf, &digit_pairs[v * 2], 2);
+	else
+		buf[0] = (char)('0' + v);
+	return cnt;
 }
 
 size_t sl_format_hex_u64(char buf[SL_HEX_DIGITS], uint64_t v)

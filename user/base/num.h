@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict numbers, as in Content-Length and chunk sizes: digits only, without sign, blanks or
- * prefix. Leading zeros are allowed. Returns 0, -EINVAL (empty, or another character) or -ERANGE;
- * writes the result only with 0.
+ * Strict numbers: digits only, without sign, blanks or prefix. Leading zeros are allowed. Returns
+ * 0, -EINVAL (empty, or another character) or -ERANGE; writes the result only with 0.
  */
 #ifndef SL_BASE_NUM_H
 #define SL_BASE_NUM_H
@@ -12,14 +11,12 @@
 
 #include "base/bytes.h"
 
-/* Parse a whole text as a decimal or hexadecimal number. */
+/* Parse decimal or hexadecimal digits; _max: decimal, at most `max`. */
 int sl_parse_u64(struct sl_span s, uint64_t *v);
 int sl_parse_hex_u64(struct sl_span s, uint64_t *v);
-
-/* Parses a decimal number; -ERANGE above max. */
 int sl_parse_u64_max(struct sl_span s, uint64_t max, uint64_t *v);
 
-/* Returns -1 if it is none; either case. */
+/* Returns a digit's value, or -1. */
 static inline int sl_hex_digit(uint8_t c)
 {
 	if (c >= '0' && c <= '9')
@@ -31,10 +28,10 @@ static inline int sl_hex_digit(uint8_t c)
 #define SL_U64_DIGITS 20
 #define SL_HEX_DIGITS 16
 
-/* Decimal, without NUL; returns the length. */
+/* Writes decimal digits without NUL; returns their number. */
 size_t sl_format_u64(char buf[SL_U64_DIGITS], uint64_t v);
 
-/* Lower case, without leading zeros and NUL; returns the length. */
+/* Same, hexadecimal, without leading zeros. */
 size_t sl_format_hex_u64(char buf[SL_HEX_DIGITS], uint64_t v);
 
 #endif

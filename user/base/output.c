@@ -17,9 +17,8 @@
 
 enum { LINE_MAX_LEN = 1024, WAIT_MS = 100 };
 
-/* Type of a descriptor. */
 enum kind {
-	ANYTHING, /* unknown, or not opened again */
+	ANYTHING, /* not opened again */
 	DIRECT,   /* write() does not block */
 	SOCKET,
 };
@@ -30,7 +29,6 @@ void sl_output_fill(void)
 {
 	int fd;
 
-	/* Each open() takes the lowest free descriptor. */
 	do
 		fd = open("/dev/null", O_RDWR); /* without O_CLOEXEC */
 	while (fd >= 0 && fd <= STDERR_FILENO);
@@ -38,7 +36,6 @@ void sl_output_fill(void)
 		close(fd);
 }
 
-/* O_NONBLOCK must affect this process only. */
 static bool open_again(int fd)
 {
 	static const char *const paths[] = {"/proc/self/fd/0", "/proc/self/fd/1",
@@ -104,7 +101,7 @@ ssize_t sl_output_write(int fd, const void *bytes, size_t len)
 	return n < 0 ? -errno : n;
 }
 
-/* Returns false without room in time. A call after a failed one does not wait. */
+/* Returns false without room in time. After a failed call the next one does not wait. */
 static bool write_in_time(int fd, const char *bytes, size_t len)
 {
 	static _Atomic bool stuck;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that must not be used for now: ASan reports accesses. */
+/* Memory that must not be used, for ASan. */
 #ifndef SL_BASE_POISON_H
 #define SL_BASE_POISON_H
 

@@ -36,7 +36,7 @@ void sl_prng_seed(struct sl_prng *p, uint64_t seed)
 	}
 }
 
-/* The high half of a product; draws that cause a bias are repeated. */
+/* Lemire's method */
 uint64_t sl_prng_below(struct sl_prng *p, uint64_t n)
 {
 	unsigned __int128 m = (unsigned __int128)sl_prng_u64(p) * n;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns 0, or -errno: then there is no secret. */
+/* Fills buf. Returns 0, or -errno: then there is no secret. */
 int sl_rand_bytes(void *buf, size_t len);
 
 /* One state per thread. */
@@ -14,9 +14,10 @@ struct sl_prng {
 	uint64_t s[4];
 };
 
-/* Any seed is valid. */
+/* Initialises; any seed is valid. */
 void sl_prng_seed(struct sl_prng *p, uint64_t seed);
 
+/* Returns the next number. */
 static inline uint64_t sl_prng_u64(struct sl_prng *p)
 {
 	uint64_t *s = p->s;
@@ -33,16 +34,16 @@ static inline uint64_t sl_prng_u64(struct sl_prng *p)
 	return result;
 }
 
-/* Uniform in [0, n); 0 if n is 0. */
+/* Returns a number uniform in [0, n); 0 if n is 0. */
 uint64_t sl_prng_below(struct sl_prng *p, uint64_t n);
 
-/* Uniform in [0, 1). */
+/* Returns a number uniform in [0, 1). */
 static inline double sl_prng_unit(struct sl_prng *p)
 {
 	return (double)(sl_prng_u64(p) >> 11) * 0x1p-53;
 }
 
-/* Exponentially distributed: a gap of a Poisson process. */
+/* Returns an exponentially distributed number. */
 double sl_prng_exp(struct sl_prng *p, double mean);
 
 #endif

@@ -9,7 +9,6 @@
 
 #define CAPACITY_MAX (UINT32_C(1) << 31)
 
-/* Returns NULL and errno on failure. */
 static void *alloc_lines(size_t size)
 {
 	size_t rounded = (size + SL_CACHELINE - 1) & ~(size_t)(SL_CACHELINE - 1);
@@ -51,7 +50,7 @@ struct sl_mpsc *sl_mpsc_new(uint32_t capacity)
 {
 	struct sl_mpsc *q;
 
-	/* with one cell, "filled" and "free again" are equal */
+	/* With one cell, "filled" and "free again" would be equal. */
 	if (!capacity_ok(capacity, 2))
 		return NULL;
 	q = alloc_lines(sizeof(*q) + (size_t)capacity * sizeof(q->cell[0]));

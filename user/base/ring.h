@@ -2,13 +2,10 @@
 /*
  * Bounded lock-free ring of 64-bit words, one producer thread and one consumer thread.
  *
- *        tail (consumer writes)        head (producer writes)
- *          v                             v
- *   [ free | filled . . . . . . . filled | free ]      count = head - tail, indices run freely
+ * Count = head - tail; indices run freely.
  *
- * The producer fills slots, then stores head with release. The consumer loads head with acquire, so
- * it sees the slots and all earlier writes. The same holds for tail in the other direction. Each
- * side caches the other's index and reloads it only if the ring looks full or empty.
+ * Head and tail are stored with release and loaded with acquire. Each side caches the other's
+ * index.
  */
 #ifndef SL_BASE_RING_H
 #define SL_BASE_RING_H
@@ -38,9 +35,10 @@ _Static_assert(offsetof(struct sl_ring, slot) % SL_CACHELINE == 0, "slots");
 
 /* capacity: a power of two, at most 2^31. Returns NULL and errno EINVAL or ENOMEM. */
 struct sl_ring *sl_ring_new(uint32_t capacity);
+/* Frees r (may be NULL), not the words' objects. */
 void sl_ring_free(struct sl_ring *r);
 
-/* Any thread. Exact while the other side rests. */
+/* Returns the number of words, exact while the other side rests. Any thread. */
 static inline uint32_t sl_ring_count(struct sl_ring *r)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
@@ -49,7 +47,7 @@ static inline uint32_t sl_ring_count(struct sl_ring *r)
 	return n > r->mask + 1 ? r->mask + 1 : n;
 }
 
-/* Returns how many fitted. */
+/* Returns the number put, less if full. Producer only. */
 static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, uint32_t n)
 {
 	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
@@ -67,7 +65,7 @@ static inline uint32_t sl_ring_put_burst(struct sl_ring *r, const uint64_t *v, u
 	return n;
 }
 
-/* Returns how many there were. */
+/* Returns the number taken. Consumer only. */
 static inline uint32_t sl_ring_get_burst(struct sl_ring *r, uint64_t *v, uint32_t n)
 {
 	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
@@ -85,11 +83,11 @@ static inline uint32_t sl_ring_get_burst(struct sl_ring *r, uint64_t *v, uint32_
 	return n;
 }
 
+/* Put or get one word. Return false if full or empty. */
 static inline bool sl_ring_put(struct sl_ring *r, uint64_t v)
 {
 	return sl_ring_put_burst(r, &v, 1) == 1;
 }
-
 static inline bool sl_ring_get(struct sl_ring *r, uint64_t *v)
 {
 	return sl_ring_get_burst(r, v, 1) == 1;

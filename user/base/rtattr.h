@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over attributes of rtnetlink messages:
- *
- *   for (at = sl_rtattr_first(bytes, left); at; at = sl_rtattr_next(at, &left))
+ * Walks over attributes of rtnetlink messages.
  *
  * Unlike RTA_NEXT(), they end at a last attribute without padding.
  */
@@ -13,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the attribute at `bytes`, or NULL if it is not within the `left` bytes. */
+/* Returns the attribute at `bytes`; NULL if it exceeds the `left` bytes. */
 static inline const struct rtattr *sl_rtattr_first(const void *bytes, size_t left)
 {
 	const struct rtattr *at = bytes;
@@ -21,7 +19,7 @@ static inline const struct rtattr *sl_rtattr_first(const void *bytes, size_t lef
 	return left >= sizeof(*at) && at->rta_len >= sizeof(*at) && at->rta_len <= left ? at : NULL;
 }
 
-/* Returns the attribute behind `at`, which has `*left` bytes with all that follow, or NULL. */
+/* Returns the next attribute, or NULL. *left counts the bytes from `at`. */
 static inline const struct rtattr *sl_rtattr_next(const struct rtattr *at, size_t *left)
 {
 	const size_t step = RTA_ALIGN((size_t)at->rta_len);

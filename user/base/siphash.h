@@ -15,21 +15,21 @@ struct sl_sipkey {
 	uint64_t k1;
 };
 
-/* Makes a key of 16 random bytes. */
+/* Reads a key of 16 random bytes. */
 struct sl_sipkey sl_sipkey_from(const uint8_t bytes[16]);
 
-/* Returns the SipHash-2-4 of the bytes. */
+/* Hashes bytes by SipHash-2-4. */
 uint64_t sl_siphash24(const struct sl_sipkey *key, const void *ptr, size_t len);
 
 struct sl_sipstate {
 	uint64_t v0, v1, v2, v3;
 };
 
+/* Parts of SipHash, for siphash.c and the functions below. */
 static inline uint64_t sl_rotl64(uint64_t x, unsigned n)
 {
 	return x << n | x >> (64 - n);
 }
-
 static inline void sl_sip_init(struct sl_sipstate *s, const struct sl_sipkey *key)
 {
 	s->v0 = key->k0 ^ UINT64_C(0x736f6d6570736575);
@@ -37,7 +37,6 @@ static inline void sl_sip_init(struct sl_sipstate *s, const struct sl_sipkey *ke
 	s->v2 = key->k0 ^ UINT64_C(0x6c7967656e657261);
 	s->v3 = key->k1 ^ UINT64_C(0x7465646279746573);
 }
-
 static inline void sl_sip_round(struct sl_sipstate *s)
 {
 	s->v0 += s->v1;
@@ -51,7 +50,7 @@ static inline void sl_sip_round(struct sl_sipstate *s)
 	s->v2 = sl_rotl64(s->v2, 32);
 }
 
-/* Over little-endian bytes. */
+/* Hashes the little-endian bytes of n words by SipHash-1-3. */
 static inline uint64_t sl_siphash13_words(const struct sl_sipkey *key, const uint64_t *w, size_t n)
 {
 	struct sl_sipstate s;

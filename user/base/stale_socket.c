@@ -26,7 +26,6 @@ static bool is_refused(const struct sockaddr_un *at, int type)
 	return refused;
 }
 
-/* Returns true if the name is younger than a second. */
 static bool is_young(const struct stat *st)
 {
 	struct timespec now;

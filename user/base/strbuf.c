@@ -104,7 +104,6 @@ void sl_strbuf_printf(struct sl_strbuf *b, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Returns 0 if the sequence is invalid (RFC 3629 4). */
 static size_t utf8_len(const uint8_t *p, size_t left)
 {
 	static const struct {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Append-only text builder: fixed (the caller's buffer), or growing up to a limit (control path
- * only). The text is always NUL-terminated. The first append that does not fit sets err, and later
- * ones do nothing.
+ * Append-only text, NUL-terminated: in the caller's buffer, or growing up to a limit (control path
+ * only). The first append that does not fit sets err, and later ones do nothing.
  */
 #ifndef SL_BASE_STRBUF_H
 #define SL_BASE_STRBUF_H
@@ -22,19 +21,18 @@ struct sl_strbuf {
 	int err;      /* 0, -ENOSPC (limit) or -ENOMEM */
 };
 
-/* The buffer (cap > 0) stays the caller's. */
+/* Starts an empty text in a buffer (cap > 0), which stays the caller's. */
 void sl_strbuf_fixed(struct sl_strbuf *b, char *buf, size_t cap);
 
-/* Begins an empty text that allocates up to `limit` bytes. */
+/* Starts an empty text of at most `limit` bytes; sl_strbuf_fini() frees it. */
 void sl_strbuf_grow(struct sl_strbuf *b, size_t limit);
-
-/* Frees allocated memory. */
+/* Frees the text, unless fixed. */
 void sl_strbuf_fini(struct sl_strbuf *b);
 
-/* Keeps the memory. */
+/* Empties the text and resets err; keeps the memory. */
 void sl_strbuf_reset(struct sl_strbuf *b);
 
-/* Append to the text; a failure sets err. */
+/* Append bytes or text. */
 void sl_strbuf_add(struct sl_strbuf *b, const void *ptr, size_t len);
 void sl_strbuf_str(struct sl_strbuf *b, const char *s);
 void sl_strbuf_char(struct sl_strbuf *b, char c);
@@ -43,18 +41,16 @@ void sl_strbuf_printf(struct sl_strbuf *b, const char *fmt, ...)
 void sl_strbuf_vprintf(struct sl_strbuf *b, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
 
-/*
- * Appends a JSON string with quotes. Escapes control characters and replaces invalid UTF-8 by
- * U+FFFD.
- */
+/* Appends a quoted JSON string; invalid UTF-8 becomes U+FFFD. */
 void sl_strbuf_json_str(struct sl_strbuf *b, struct sl_span s);
 
+/* Returns a view of the text, valid until it changes. */
 static inline struct sl_span sl_strbuf_span(const struct sl_strbuf *b)
 {
 	return sl_span_of(b->ptr, b->len);
 }
 
-/* Never NULL. */
+/* Returns the text, never NULL, valid until it changes. */
 static inline const char *sl_strbuf_cstr(const struct sl_strbuf *b)
 {
 	return b->ptr ? b->ptr : "";

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of fields, as in the metadata of requests: {u16 tag, u16 length, bytes} without gaps,
- * numbers little-endian.
+ * Lists of fields: {u16 tag, u16 length, bytes} without gaps, little-endian.
  */
 #ifndef SL_BASE_TLV_H
 #define SL_BASE_TLV_H
@@ -11,8 +10,8 @@
 enum { SL_TLV_HEAD = 4 };
 
 /*
- * Takes the next field off `rest`. Returns false at the end (`rest` is empty), and if the field is
- * longer than `rest`, which then stays.
+ * Takes the next field off `rest`. Returns false at the end (`rest` is empty) and for a field that
+ * is cut off.
  */
 static inline bool sl_tlv_next(struct sl_span *rest, uint16_t *tag, struct sl_span *value)
 {
@@ -34,7 +33,7 @@ struct sl_tlv_writer {
 	bool full;
 };
 
-/* Returns the field's bytes, or NULL if it does not fit. */
+/* Appends a field's header. Returns where to write its bytes, or NULL and sets `full`. */
 static inline uint8_t *sl_tlv_room(struct sl_tlv_writer *w, uint16_t tag, size_t len)
 {
 	uint8_t *to = w->at + SL_TLV_HEAD;
@@ -49,6 +48,7 @@ static inline uint8_t *sl_tlv_room(struct sl_tlv_writer *w, uint16_t tag, size_t
 	return to;
 }
 
+/* Append a field, or set `full`. */
 static inline void sl_tlv_put(struct sl_tlv_writer *w, uint16_t tag, struct sl_span value)
 {
 	uint8_t *to = sl_tlv_room(w, tag, value.len);
@@ -56,7 +56,6 @@ static inline void sl_tlv_put(struct sl_tlv_writer *w, uint16_t tag, struct sl_s
 	if (to && value.len)
 		memcpy(to, value.ptr, value.len);
 }
-
 static inline void sl_tlv_put_u64(struct sl_tlv_writer *w, uint16_t tag, uint64_t value)
 {
 	uint8_t *to = sl_tlv_room(w, tag, sizeof(value));
@@ -64,7 +63,6 @@ static inline void sl_tlv_put_u64(struct sl_tlv_writer *w, uint16_t tag, uint64_
 	if (to)
 		sl_put_le64(to, value);
 }
-
 static inline void sl_tlv_put_u32(struct sl_tlv_writer *w, uint16_t tag, uint32_t value)
 {
 	uint8_t *to = sl_tlv_room(w, tag, sizeof(value));
@@ -72,7 +70,6 @@ static inline void sl_tlv_put_u32(struct sl_tlv_writer *w, uint16_t tag, uint32_
 	if (to)
 		sl_put_le32(to, value);
 }
-
 static inline void sl_tlv_put_u16(struct sl_tlv_writer *w, uint16_t tag, uint16_t value)
 {
 	uint8_t *to = sl_tlv_room(w, tag, sizeof(value));

@@ -13,7 +13,6 @@ struct unit_row {
 	uint64_t scale;
 };
 
-/* Larger units first. */
 static const struct unit_row duration_units[] = {
 	{"d", 86400 * SL_NS_PER_SEC},
 	{"h", 3600 * SL_NS_PER_SEC},
@@ -97,7 +96,6 @@ const char *sl_format_duration(char buf[SL_UNIT_TEXT], uint64_t ns)
 
 	if (ns == 0)
 		return memcpy(buf, "0", 2);
-	/* Days, hours and minutes only for whole numbers. */
 	while (row->scale > SL_NS_PER_SEC && (ns < row->scale || ns % row->scale))
 		row++;
 	while (row->scale > 1 && ns < row->scale)

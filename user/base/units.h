@@ -15,18 +15,21 @@
 
 #include "base/bytes.h"
 
-/* Parse a number with a unit. Return 0, -EINVAL or -ERANGE. */
+/* Parse all of `s`. */
 int sl_parse_duration(struct sl_span s, uint64_t *ns);
 int sl_parse_size(struct sl_span s, uint64_t *bytes);
 
 enum sl_unit { SL_UNIT_DURATION, SL_UNIT_SIZE };
 
-/* Returns "a duration like 500us, 2ms, 1s or 1m". */
+/* Returns static text: "a duration like 500us, 2ms, 1s or 1m". */
 const char *sl_unit_expected(enum sl_unit unit);
 
 #define SL_UNIT_TEXT 24
 
-/* Three significant digits ("1.25ms", "37us", "1.5k"), more only in the largest unit. */
+/*
+ * Return buf with three significant digits ("1.25ms", "37us", "1.5k"), more only in the largest
+ * unit.
+ */
 const char *sl_format_duration(char buf[SL_UNIT_TEXT], uint64_t ns);
 const char *sl_format_size(char buf[SL_UNIT_TEXT], uint64_t bytes);
 

@@ -71,7 +71,6 @@ static uint64_t median_of_wakes(struct wakeup_sleeper *s)
 	return cost[SAMPLES / 2];
 }
 
-/* Moves this thread to any allowed CPU but the sleeper's. Returns false if there is none. */
 static bool move_off_cpu(int cpu, cpu_set_t *before)
 {
 	cpu_set_t set;

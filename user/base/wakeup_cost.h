@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wake-up latency of a sleeping thread: from the write that wakes it to its first instruction.
+ * Wake-up latency: from the write that wakes a thread to its first instruction.
  *
- * A thread polls about that long before it sleeps. This costs at most twice as much as with
- * knowledge of the future (Karlin et al., "Competitive snoopy caching", 1988). Some microseconds on
- * bare metal, up to 150 in a virtual machine.
+ * A thread polls that long before it sleeps, which costs at most twice the optimum (Karlin et al.,
+ * "Competitive snoopy caching", 1988).
  */
 #ifndef SL_BASE_WAKEUP_COST_H
 #define SL_BASE_WAKEUP_COST_H
@@ -17,8 +16,8 @@ enum {
 };
 
 /*
- * Measures it for a thread on `cpu`, or on any if negative: the median, within the limits above.
- * Takes about 20 ms and a thread. Returns SL_WAKEUP_MIN_NS on failure.
+ * Returns the median for a thread on `cpu` (negative: any), within the limits above. Takes about 20
+ * ms and a thread. On failure, returns SL_WAKEUP_MIN_NS.
  */
 uint64_t sl_wakeup_cost_ns(int cpu);
 

@@ -5,7 +5,7 @@
 
 enum { SLOT_MASK = SL_WHEEL_SLOTS - 1, IDLE = -1 };
 
-#define TICK_MAX UINT64_MAX /* never reached */
+#define TICK_MAX UINT64_MAX
 
 void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns)
 {
@@ -19,7 +19,6 @@ void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns)
 	w->due_ns = UINT64_MAX;
 }
 
-/* Returns the first tick of the timer's slot. */
 static uint64_t link_timer(struct sl_wheel *w, struct sl_timer *t)
 {
 	uint64_t differs = (t->tick ^ w->pos) | SLOT_MASK;
@@ -102,7 +101,6 @@ static uint64_t next_event(const struct sl_wheel *w, uint32_t *index)
 	return base | (uint64_t)slot << (level * SL_WHEEL_BITS);
 }
 
-/* Returns false if the budget is used up. */
 static bool move_down(struct sl_wheel *w, uint64_t *moves)
 {
 	struct sl_timer *t;
@@ -118,7 +116,6 @@ static bool move_down(struct sl_wheel *w, uint64_t *moves)
 	return true;
 }
 
-/* Returns false if `left` calls were not enough. */
 static bool fire_slot(struct sl_wheel *w, uint32_t index, sl_timer_fn cb, void *arg, uint32_t *left)
 {
 	struct sl_timer *t;

@@ -2,10 +2,7 @@
 /*
  * Hierarchical timer wheel: O(1) set and cancel, O(due timers) advance; not thread-safe.
  *
- *   level 0   64 slots of 1 tick        level 1   64 slots of 64 ticks      ... level 10: all 2^64
- *
- * A timer's level is the highest group of 6 bits in which its expiry differs from the position. A
- * slot's timers move down when the position reaches it.
+ * Level n has 64 slots of 64^n ticks; level 10 covers all 2^64.
  *
  * A timer never fires early, and late by less than a tick plus the time until sl_wheel_advance().
  * The user owns the timer and must cancel it before freeing it. A zeroed timer is idle.
@@ -33,43 +30,43 @@ struct sl_timer {
 SL_ASSERT_SIZE(struct sl_timer, 24);
 
 struct sl_wheel {
-	/* all earlier ticks are done */
+	/* earlier ticks are done */
 	uint64_t pos;
-	uint64_t due_ns;                  /* nothing is due before */
-	uint64_t seen_ns;                 /* of the last advance */
-	uint32_t shift;                   /* tick = 2^shift ns */
-	uint32_t count;                   /* timers pending */
+	uint64_t due_ns;  /* nothing is due before */
+	uint64_t seen_ns; /* last advance */
+	uint32_t shift;   /* tick = 2^shift ns */
+	uint32_t count;
 	uint32_t levels;                  /* levels with timers */
 	int32_t moving;                   /* slot that is moving down; -1: none */
 	uint64_t filled[SL_WHEEL_LEVELS]; /* slots with timers */
 	struct sl_timer *slot[SL_WHEEL_LEVELS * SL_WHEEL_SLOTS];
 };
 
-/* tick_ns is rounded down to a power of two, at least 1. */
+/* Makes an empty wheel; rounds tick_ns down to a power of two, at least 1. */
 void sl_wheel_init(struct sl_wheel *w, uint64_t now_ns, uint64_t tick_ns);
 
+/* Returns the duration of a tick. */
 static inline uint64_t sl_wheel_tick_ns(const struct sl_wheel *w)
 {
 	return UINT64_C(1) << w->shift;
 }
 
+/* Returns the number of pending timers. */
 static inline uint32_t sl_wheel_count(const struct sl_wheel *w)
 {
 	return w->count;
 }
 
-/*
- * Arms or re-arms. A time in the past expires at the tick after the last advance, never within a
- * running sl_wheel_advance().
- */
+/* Sets or moves a timer. A past time expires at the tick after the last advance, not within it. */
 void sl_timer_set(struct sl_wheel *w, struct sl_timer *t, uint64_t expires_ns);
 
+/* Returns true from set to expiry or cancel. */
 static inline bool sl_timer_pending(const struct sl_timer *t)
 {
 	return t->link != NULL;
 }
 
-/* Cancels a pending timer. */
+/* Stop a timer. sl_timer_disarm() needs a pending one. */
 void sl_timer_disarm(struct sl_wheel *w, struct sl_timer *t);
 static inline void sl_timer_cancel(struct sl_wheel *w, struct sl_timer *t)
 {
@@ -84,14 +81,13 @@ static inline uint64_t sl_timer_expires_ns(const struct sl_wheel *w, const struc
 }
 
 /*
- * Called with the timer idle. May set and cancel any timer and free this one; must not call
- * sl_wheel_advance().
+ * The timer is idle. May set and cancel timers and free this one; must not call sl_wheel_advance().
  */
 typedef void (*sl_timer_fn)(void *arg, struct sl_timer *t);
 
 /*
- * Advances to now_ns (never back) and calls cb for each expired timer in order of ticks. Bounded:
- * at most `max` calls and 4 * max + 64 moves. Returns the number of calls. More is due now only if
+ * Advances to now_ns (never back) and calls cb for each expired timer in order of ticks. Makes at
+ * most `max` calls and 4 * max + 64 moves. Returns the number of calls. More is due now only if
  * sl_wheel_next_ns(w) <= now_ns.
  */
 uint32_t sl_wheel_advance_due(struct sl_wheel *w, uint64_t now_ns, sl_timer_fn cb, void *arg,
@@ -106,10 +102,7 @@ static inline uint32_t sl_wheel_advance(struct sl_wheel *w, uint64_t now_ns, sl_
 	return 0;
 }
 
-/*
- * Returns when sl_wheel_advance() must be called: the next expiry or earlier. UINT64_MAX: no timer
- * is pending.
- */
+/* Returns the next expiry or an earlier time; UINT64_MAX: none. */
 uint64_t sl_wheel_next_ns(const struct sl_wheel *w);
 
 #endif

@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "base/fnv.h"
+#include "batch/hot_keys.h"
 
 enum {
-	POINTS = 16384, /* of all backends, between these limits for each: */
+	POINTS = 16384, /* in total; per backend between: */
 	POINTS_MIN = 16,
 	POINTS_MAX = 256,
-	WALK_MAX = 256, /* points looked at for one key */
+	WALK_MAX = 256,
+	HOT_CNT_MIN = 4,
+	HOMES_EACH = 4, /* of a backend's share */
 };
 
 struct point {
@@ -22,6 +25,7 @@ struct sl_affinity {
 	struct point *points; /* [cnt], by hash */
 	uint32_t *first;      /* [cnt]: first point of each part of the hashes */
 	uint32_t cnt;
+	struct sl_hot_keys hot;
 };
 
 /* Finaliser of MurmurHash3. */
@@ -101,6 +105,15 @@ void sl_affinity_destroy(struct sl_affinity *a)
 	free(a);
 }
 
+static uint32_t first_point(const struct sl_affinity *a, uint64_t key)
+{
+	uint32_t at = a->first[part_of(a, key)];
+
+	while (at < a->cnt && a->points[at].hash < key)
+		at++;
+	return at;
+}
+
 unsigned sl_affinity_find(const struct sl_affinity *a, uint64_t key, sl_affinity_may_fn *may,
 			  const void *arg)
 {
@@ -109,9 +122,7 @@ unsigned sl_affinity_find(const struct sl_affinity *a, uint64_t key, sl_affinity
 
 	if (!a->cnt)
 		return SL_AFFINITY_NONE;
-	at = a->first[part_of(a, key)];
-	while (at < a->cnt && a->points[at].hash < key)
-		at++;
+	at = first_point(a, key);
 	for (uint32_t n = 0; n < a->cnt && n < WALK_MAX; n++) {
 		unsigned backend = a->points[(at + n) % a->cnt].backend;
 
@@ -120,4 +131,49 @@ unsigned sl_affinity_find(const struct sl_affinity *a, uint64_t key, sl_affinity
 		last = backend;
 	}
 	return SL_AFFINITY_NONE;
+}
+
+static bool has_backend(const unsigned *list, unsigned cnt, unsigned backend)
+{
+	while (cnt) {
+		if (list[--cnt] == backend)
+			return true;
+	}
+	return false;
+}
+
+unsigned sl_affinity_find_among(const struct sl_affinity *a, uint64_t key, uint32_t cnt,
+				sl_affinity_may_fn *may, const void *arg)
+{
+	unsigned seen[SL_AFFINITY_HOMES], seen_cnt = 0;
+	uint32_t at;
+
+	if (!a->cnt)
+		return SL_AFFINITY_NONE;
+	cnt = cnt < SL_AFFINITY_HOMES ? cnt : SL_AFFINITY_HOMES;
+	at = first_point(a, key);
+	for (uint32_t n = 0; n < a->cnt && n < WALK_MAX && seen_cnt < cnt; n++) {
+		unsigned backend = a->points[(at + n) % a->cnt].backend;
+
+		if (has_backend(seen, seen_cnt, backend))
+			continue;
+		if (may(arg, backend))
+			return backend;
+		seen[seen_cnt++] = backend;
+	}
+	return SL_AFFINITY_NONE;
+}
+
+void sl_affinity_note(struct sl_affinity *a, uint64_t key, uint32_t backends)
+{
+	sl_hot_keys_add(&a->hot, key, backends);
+}
+
+uint32_t sl_affinity_homes(const struct sl_affinity *a, uint64_t key, uint32_t backends)
+{
+	uint64_t cnt = sl_hot_keys_cnt(&a->hot, key);
+
+	if (cnt < HOT_CNT_MIN)
+		return 1;
+	return 1 + (uint32_t)(cnt * backends * HOMES_EACH / a->hot.total);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam 2016): requests with one
- * key go to one backend, as long as it has at most 1.25 times the average of open requests.
+ * key go to one backend up to its bound (README.md).
  *
- *   hash: 0 --o---o--o----o---------o--o---> 2^64, then 0     o: point of a backend, many for each
- *                    ^ key ---> next point: home of the key; if it is down or full, the next one
- *
- * The points depend only on the backends' names, so all workers and gateways have the same ones.
- * When a backend is lost, only its keys move. Immutable.
+ * The home of a key is the next point of a backend on the ring; if it is down or full, the next
+ * one. A hot key has several homes. The points depend only on the backends' names.
  */
 #ifndef SL_BATCH_AFFINITY_H
 #define SL_BATCH_AFFINITY_H
@@ -15,37 +12,54 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SL_AFFINITY_NONE = UINT16_MAX };
+enum { SL_AFFINITY_NONE = UINT16_MAX, SL_AFFINITY_HOMES = 16 };
 
 struct sl_affinity;
 
-/* A name is hashed as it is. Numbers are those of the batcher, below SL_AFFINITY_NONE. */
+/* `number` is the batcher's, below SL_AFFINITY_NONE. */
 struct sl_affinity_backend {
 	const char *name;
 	uint16_t number;
 };
 
-/* Builds the points of cnt backends. NULL: no memory. */
+/* Returns a ring, or NULL without memory. The names may be freed. */
 struct sl_affinity *sl_affinity_create(const struct sl_affinity_backend *list, uint32_t cnt);
+/* Frees the ring. NULL is allowed. */
 void sl_affinity_destroy(struct sl_affinity *a);
 
 /* Returns a well mixed hash that is not 0. */
 uint64_t sl_affinity_mix(uint64_t hash);
 
-/* Returns true if the backend can have a request now. */
 typedef bool sl_affinity_may_fn(const void *arg, unsigned backend);
 /*
- * Returns the first backend from the key on that may have the request. SL_AFFINITY_NONE: none of
- * those next to the key.
+ * Returns the first backend from the key on that may have the request, or SL_AFFINITY_NONE. The key
+ * must be mixed.
  */
 unsigned sl_affinity_find(const struct sl_affinity *a, uint64_t key, sl_affinity_may_fn *may,
 			  const void *arg);
 
-/* Returns true if a backend with `own` open requests of `all` may have one more. */
+/* The same of the first `cnt` different ones, up to SL_AFFINITY_HOMES. */
+unsigned sl_affinity_find_among(const struct sl_affinity *a, uint64_t key, uint32_t cnt,
+				sl_affinity_may_fn *may, const void *arg);
+
+/* Counts a request of the key. `backends`: how many are up. */
+void sl_affinity_note(struct sl_affinity *a, uint64_t key, uint32_t backends);
+/* Returns the number of homes: one more for each quarter of a backend's share of the requests. */
+uint32_t sl_affinity_homes(const struct sl_affinity *a, uint64_t key, uint32_t backends);
+
+/* Returns true if a backend with `own` open requests may get one more. */
 static inline bool sl_affinity_within(uint32_t own, uint32_t all, uint32_t backends)
 {
-	/* own + 1 <= ceil(1.25 * (all + 1) / backends) */
-	return 4 * (uint64_t)own * backends < 5 * ((uint64_t)all + 1);
+	double share = 1.0 / backends, mean = ((double)all + 1) * share;
+	double over = own - 1.25 * mean;
+
+	return over < 0 || over * over < 4 * mean * (1 - share);
+}
+
+/* Returns true if a backend with `own` open requests has fewer than the average will be. */
+static inline bool sl_affinity_below_mean(uint32_t own, uint32_t all, uint32_t backends)
+{
+	return (uint64_t)own * backends < (uint64_t)all + 1;
 }
 
 #endif

@@ -31,7 +31,6 @@ struct sl_batcher *sl_batcher_create_next(const struct sl_cfg_pool *pool, uint32
 	if (sl_rand_bytes(&seed, sizeof(seed)))
 		seed = (uintptr_t)b;
 	sl_prng_seed(&b->prng, seed);
-	/* A shorter queue keeps queued requests. */
 	if (max_queue < pool->max_queue)
 		max_queue = pool->max_queue;
 	b->backends = calloc(room + 1, sizeof(*b->backends));
@@ -83,7 +82,6 @@ static void set_due(const struct sl_batcher *b, struct sl_batch_item *item)
 		item->due_ns = item->arrived_ns + allowed;
 }
 
-/* A wider bound applies to queued requests, too. */
 static void follow_bound(struct sl_batcher *b)
 {
 	bool wider = b->controller.bound_ns > b->due_bound_ns;
@@ -107,10 +105,6 @@ static void follow_bound(struct sl_batcher *b)
 	}
 }
 
-/*
- * Returns true if all queued requests, and this one, can be ready when the last is due. An
- * overtaking item may make others late, which pump finds out.
- */
 static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns)
 {
 	uint64_t limit = sl_batch_limit(b, item);
@@ -120,7 +114,6 @@ static bool in_time(const struct sl_batcher *b, const struct sl_batch_item *item
 	return sl_expect_all_by(b, item, item->lane, (double)limit, now_ns);
 }
 
-/* Returns true if the first of a lane prevents an efficient batch. */
 static bool in_the_way(const struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	const struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[lane]);
@@ -149,10 +142,6 @@ void sl_batch_drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_out
 	b->ops->drop(b->app, item, why);
 }
 
-/*
- * Drops the newest request of the client with the most. FAIR_SHARE applies only if the client has
- * twice its fair share.
- */
 static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_item *item,
 				 enum sl_outcome why)
 {
@@ -174,10 +163,6 @@ static enum sl_outcome make_room(struct sl_batcher *b, const struct sl_batch_ite
 	return blame;
 }
 
-/*
- * Returns true if backends are up and all have refused the item. A worker with a subset may get
- * others.
- */
 static bool is_refused_by_all(const struct sl_batcher *b, const struct sl_batch_item *item)
 {
 	const struct sl_cfg_pool *p = b->pool;
@@ -196,12 +181,14 @@ bool sl_batcher_is_out(struct sl_batcher *b, uint64_t now_ns)
 	return now_ns - b->lost_ns >= SL_BATCH_OUTAGE_NS;
 }
 
-enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item, uint64_t now_ns)
+static inline enum sl_outcome prepare_item(struct sl_batcher *b, struct sl_batch_item *item,
+					   uint64_t now_ns)
 {
-	enum sl_outcome o = SL_OUTCOME_OK;
 	uint32_t left;
 
 	b->counts.arrivals++;
+	if (sl_prefer_any(b, item))
+		sl_prefer_note(b, item);
 	if (is_refused_by_all(b, item) || sl_batcher_is_out(b, now_ns))
 		return SL_OUTCOME_NO_BACKEND;
 	if (now_ns >= item->deadline_ns)
@@ -215,6 +202,22 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 	for (unsigned i = 0; i < item->excluded_cnt; i++)
 		left -= sl_roster_idle(&b->roster, item->excluded[i]);
 	item->found_idle = !b->queue.len && left;
+	return SL_OUTCOME_OK;
+}
+
+static inline void push_item(struct sl_batcher *b, struct sl_batch_item *item)
+{
+	if (!b->queue.len || (item->due_ns != UINT64_MAX && item->due_ns > b->due_max))
+		b->due_max = item->due_ns;
+	sl_queue_push(&b->queue, item);
+}
+
+enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *item, uint64_t now_ns)
+{
+	enum sl_outcome o = prepare_item(b, item, now_ns);
+
+	if (o != SL_OUTCOME_OK)
+		return o;
 	if (b->queue.len >= b->pool->max_queue)
 		o = make_room(b, item, SL_OUTCOME_QUEUE_FULL);
 	else if (!sl_batch_has_backend(b, item) || in_time(b, item, now_ns))
@@ -223,11 +226,42 @@ enum sl_outcome sl_batcher_submit(struct sl_batcher *b, struct sl_batch_item *it
 		sl_batch_drop(b, sl_lane_first(&b->queue.lanes[item->lane]), SL_OUTCOME_SHED);
 	else
 		o = make_room(b, item, SL_OUTCOME_SHED);
+	if (o == SL_OUTCOME_OK)
+		push_item(b, item);
+	return o;
+}
+
+bool sl_batcher_has_other(const struct sl_batcher *b, const struct sl_batch_item *item,
+			  unsigned than)
+{
+	uint32_t left = sl_roster_up_cnt(&b->roster) - sl_roster_up(&b->roster, than);
+
+	for (unsigned i = 0; i < item->excluded_cnt; i++)
+		left -= item->excluded[i] != than && sl_roster_up(&b->roster, item->excluded[i]);
+	return left;
+}
+
+static enum sl_outcome send_copy(struct sl_batcher *b, struct sl_batch_item *item, uint64_t now_ns)
+{
+	unsigned backend = sl_pick_direct(b, item, now_ns);
+
+	if (backend == SL_PICK_NONE || sl_batch_excludes(item, backend))
+		return SL_OUTCOME_NO_BACKEND;
+	return sl_direct_send(b, backend, &item, 1, now_ns) ? SL_OUTCOME_QUEUE_FULL : SL_OUTCOME_OK;
+}
+
+enum sl_outcome sl_batcher_submit_copy(struct sl_batcher *b, struct sl_batch_item *item,
+				       uint64_t now_ns)
+{
+	enum sl_outcome o = prepare_item(b, item, now_ns);
+
 	if (o != SL_OUTCOME_OK)
 		return o;
-	if (!b->queue.len || (item->due_ns != UINT64_MAX && item->due_ns > b->due_max))
-		b->due_max = item->due_ns;
-	sl_queue_push(&b->queue, item);
+	if (item->lane == SL_POLICY_DIRECT)
+		return send_copy(b, item, now_ns);
+	if (b->queue.len >= b->pool->max_queue || !in_time(b, item, now_ns))
+		return SL_OUTCOME_SHED;
+	push_item(b, item);
 	return SL_OUTCOME_OK;
 }
 
@@ -258,7 +292,6 @@ void sl_batcher_begin(struct sl_batcher *b, unsigned backend)
 	sl_controller_begin(&b->controller, backend);
 }
 
-/* Outstanding batches stay: the RPC calls done for each. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns)
 {
 	bool had = sl_roster_up_cnt(&b->roster);
@@ -277,7 +310,6 @@ void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_
 	sl_batch_tick(b, now_ns);
 	if (up || !sl_roster_up_cnt(&b->roster))
 		return;
-	/* Drops items that no backend which is up may have. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {
 		struct sl_list *at, *next;
 
@@ -321,7 +353,8 @@ void sl_batcher_done(struct sl_batcher *b, unsigned backend, unsigned cnt, uint6
 	if (be->batches && which == 0) {
 		double since = (double)be->sent[0].sent_ns + sl_half_rtt(b);
 
-		be->end_ns = fmax(since, (double)now_ns - sl_half_rtt(b)) + be->sent[0].time_ns;
+		be->end_ns =
+			sl_fit_max(since, (double)now_ns - sl_half_rtt(b)) + be->sent[0].time_ns;
 	}
 	if (service_ns) {
 		be->took_ns = service_ns;

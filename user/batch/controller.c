@@ -84,8 +84,8 @@ static void sum_up_backends(const struct sl_controller *c, uint32_t from, uint32
 }
 
 /*
- * Widens a bound that the fastest backend cannot keep for single requests, to where a batch costs
- * twice one request. All would be refused otherwise.
+ * Widens a bound that the fastest backend cannot keep for single requests, or all would be refused:
+ * a batch may cost twice one request.
  */
 static void set_bound(struct sl_controller *c)
 {
@@ -156,7 +156,6 @@ static void plan_some(struct sl_controller *c, uint32_t from, uint32_t to,
 	}
 }
 
-/* Plans a part of a round; a small pool is planned as a whole. */
 static void plan_turn(struct sl_controller *c)
 {
 	uint32_t from = c->turn, to = from + SL_BATCH_FEW < c->room ? from + SL_BATCH_FEW : c->room;
@@ -206,7 +205,6 @@ void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned poli
 		plan_backend(c, be);
 }
 
-/* Sheds a part of the new connections if requests are refused although clients share fairly. */
 static void update_shed_level(struct sl_controller *c, uint64_t overload, uint64_t arrivals,
 			      double dt_ns)
 {
@@ -230,7 +228,6 @@ static void publish_live(struct sl_controller *c, const struct sl_controller_cou
 	uint32_t forced = c->forced.shed_level;
 	uint32_t shed_level = forced ? forced - 1 : (uint32_t)c->shed_level;
 	struct sl_svc_live *live = c->live;
-	/* Several backends: the largest sizes, and mean times. */
 	struct sl_svc_live next = {
 		.seq = (live->seq | 1) + 1,
 		.batch_cap = sum->cap,
@@ -267,7 +264,9 @@ void sl_controller_tick(struct sl_controller *c, const struct sl_controller_coun
 	double dt_ns = (double)(now_ns - c->last_ns);
 	uint64_t arrived = n->arrivals - c->last_arrivals;
 
-	/* Other processes write ctl at any time: each field is read once, and checked on use. */
+	/*
+	 * Other processes write ctl at any time: each field must be read once, and checked on use.
+	 */
 	if (ctl)
 		c->forced = (struct sl_svc_ctl){.batch_size = ctl->batch_size,
 						.shed_level = ctl->shed_level,

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch controller of one pool on one worker: measurements in, plans out.
+ * The batch controller of one pool on one worker: measurements in, plans out, also to
+ * sl_svc_live (seq lock). XDP sheds by its shed_level.
  *
- *   arrivals, round trips --------------------.                  .-> plans per backend -> batcher
- *   done: service time of each batch -> fit --+----- tick -------+-> sl_svc_live (seq lock) -> all
- *   sl_svc_ctl (operator's overrides) --------'                  '     XDP sheds by shed_level
- *
- * It ticks eight times per latency bound under load, within SL_CONTROLLER_PERIOD_MIN_NS and _MAX_NS;
- * every SL_CONTROLLER_IDLE_NS when idle. Times are nanoseconds, rates requests per nanosecond.
+ * Under load, it ticks eight times per latency bound. Rates are requests per nanosecond.
  */
 #ifndef SL_BATCH_CONTROLLER_H
 #define SL_BATCH_CONTROLLER_H
@@ -26,12 +22,12 @@ struct sl_controller_backend {
 	bool up;
 	double aimd_size;
 	double others; /* mean requests of other gateways in the same computation */
-	double rate;   /* capacity by the plan of the pool's policy */
-	double share;  /* its part of the arrivals */
+	double rate;   /* capacity by the pool's policy */
+	double share;  /* its arrivals over all */
 	struct sl_plan plans[SL_POLICY_CNT];
 };
 
-/* Backends looked at for one request, or planned in one tick. */
+/* Backends examined for one request, or planned in one tick. */
 enum { SL_BATCH_FEW = 16 };
 
 struct sl_controller_counts {
@@ -43,7 +39,7 @@ struct sl_controller_counts {
 	uint64_t served;
 };
 
-/* Sums over the backends that are up, of one round. */
+/* Sums of one round, over the backends that are up. */
 struct sl_controller_summary {
 	double rate_before, rate; /* plans before this round, and of it */
 	double fastest_ns;        /* time(1) of the fastest; 0: unknown */
@@ -66,17 +62,19 @@ struct sl_controller {
 	struct sl_controller_summary round;
 	struct sl_svc_ctl forced;
 	double bound_ns, rtt_ns, arrival_rate;
-	bool judged; /* all backends are known, so the bound was checked */
+	bool judged; /* all backends are known: the bound was checked */
 	double shed_level;
 	uint64_t last_ns, last_arrivals, last_overload;
 	uint64_t trips[SL_HIST_BUCKET_CNT]; /* round trips less service time, since the last tick */
 };
 
-/* Safety margin in mean deviations. In an overload the margin costs refused requests. */
+/* Safety margin in mean deviations. */
 #define SL_MARGIN_DEVS          3.0
 #define SL_MARGIN_DEVS_OVERLOAD 2.0
 
-/* Limited to an eighth of the bound, which high variance would otherwise use up. */
+/*
+ * Returns the safety margin: at most an eighth of the bound, so that variance does not use it up.
+ */
 static inline double sl_controller_reserve(const struct sl_controller *c, double dev_ns,
 					   bool overload)
 {
@@ -86,13 +84,14 @@ static inline double sl_controller_reserve(const struct sl_controller *c, double
 	return wanted < most ? wanted : most;
 }
 
+/* Returns it for the backend's mean deviation. */
 static inline double sl_controller_margin(const struct sl_controller *c,
 					  const struct sl_controller_backend *be, bool overload)
 {
 	return sl_controller_reserve(c, be->fit.dev_ns, overload);
 }
 
-/* Returns the expected time of a batch of n and of the requests that the backend merges into it. */
+/* Returns the expected time of a batch of n, and of requests that the backend adds. */
 static inline double sl_controller_time(const struct sl_controller_backend *be, uint32_t n)
 {
 	return sl_fit_time(&be->fit, n + (uint32_t)(be->others + 0.5));
@@ -107,28 +106,31 @@ static inline uint32_t sl_controller_within(const struct sl_controller_backend *
 	return n > others ? n - others : 0;
 }
 
-/* Allocates the state of `room` backends. Returns 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. `pool`, `live` and `ctl` (NULL: none) must outlive it. */
 int sl_controller_init(struct sl_controller *c, const struct sl_cfg_pool *pool, uint32_t room,
 		       struct sl_svc_live *live, const struct sl_svc_ctl *ctl);
+/* Frees memory. May be repeated. */
 void sl_controller_fini(struct sl_controller *c);
-/* Forgets what is known of a backend, which is down. */
+/* Forgets what was learnt of a backend, and takes it as down. */
 void sl_controller_begin(struct sl_controller *c, unsigned backend);
 
+/* Counts the round trip of a batch, less service time. */
 static inline void sl_controller_trip(struct sl_controller *c, uint64_t trip_ns)
 {
 	sl_hist_add(c->trips, trip_ns);
 }
 /*
- * Records an answered batch of this policy. together: the size that the backend computed, 0:
- * unknown; full: it was as large as planned.
+ * Learns from a batch. together: the size that the backend computed, 0: unknown; full: the batch
+ * was as large as planned.
  */
 void sl_controller_done(struct sl_controller *c, unsigned backend, unsigned policy, uint32_t cnt,
 			uint32_t together, uint64_t service_ns, bool full);
+/* Plans anew, and publishes the plan. Called at sl_controller_next_ns() at the latest. */
 void sl_controller_tick(struct sl_controller *c, const struct sl_controller_counts *n,
 			uint64_t now_ns);
-/* Returns the requests per ns that all backends can serve within the bound; 0: unknown. */
+/* Returns the rate that all backends can serve within the bound; 0: unknown. */
 double sl_controller_rate(const struct sl_controller *c);
-/* Returns when to tick; busy: requests wait. */
+/* Returns the time of the next tick. busy: requests wait. */
 uint64_t sl_controller_next_ns(const struct sl_controller *c, bool busy);
 
 #endif

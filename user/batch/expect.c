@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predictions about a backend, from its fit (fit.h) and its batches. Nothing is changed here. */
 #include "batch/internal.h"
 
 #include <math.h>
@@ -7,10 +6,6 @@
 #define OVERDUE_DEVS 4
 #define LEAD_DEVS    0.5 /* a round trip of so many deviations is worth hiding */
 
-/*
- * A backend that was idle for so many service times is tried again, so that one pause has no
- * lasting effect.
- */
 #define STALE_TIMES  2
 #define STALE_MIN_NS 10e6
 #define STALE_MAX_NS 1e9
@@ -25,7 +20,8 @@ bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t n
 
 	if (f->batches < BATCHES_MIN)
 		return true;
-	after = fmin(STALE_MAX_NS, fmax(STALE_MIN_NS, STALE_TIMES * (double)be->took_ns));
+	after = sl_fit_min(STALE_MAX_NS,
+			   sl_fit_max(STALE_MIN_NS, STALE_TIMES * (double)be->took_ns));
 	return !be->batches && (double)(now_ns - be->done_ns) > after;
 }
 
@@ -41,10 +37,9 @@ double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now
 		end = (double)now_ns + ((double)now_ns - end);
 	for (uint32_t i = 1; i < be->batches; i++)
 		end += be->sent[i].time_ns;
-	return fmax(arrival, end);
+	return sl_fit_max(arrival, end);
 }
 
-/* Returns when a batch has taken twice as long as expected; waiting for its end stops there. */
 static double overdue_ns(const struct sl_batcher *b, unsigned backend)
 {
 	const struct sl_batch_backend *be = &b->backends[backend];
@@ -68,13 +63,13 @@ uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned 
 			       ? overdue_ns(b, backend)
 			       : 0;
 	/*
-	 * A batch goes alone from time to time, to measure the round trip. It also goes alone if
-	 * its end is less certain than the round trip is long.
+	 * The second batch sometimes waits for the end of the first, to measure the round trip. It
+	 * always waits if that end is less certain than the round trip is long.
 	 */
 	else if (be->sent[0].sent_ns > be->alone_ns + ALONE_NS ||
 		 sl_batch_fit(b, backend)->dev_ns * LEAD_DEVS > b->controller.rtt_ns)
 		just = overdue_ns(b, backend);
-	return (uint64_t)fmax(at, just);
+	return (uint64_t)sl_fit_max(at, just);
 }
 
 bool sl_expect_all_by(const struct sl_batcher *b, const struct sl_batch_item *item, unsigned lane,

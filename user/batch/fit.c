@@ -23,7 +23,6 @@ enum {
 	SIZE_SAMPLES_AFTER_CHANGE = 1,
 	ENOUGH = 3, /* samples that establish the time of a size */
 	MANY = 1000,
-	/* neighbours of an unseen size weigh as much as two samples */
 	NEIGHBOURS = 8,
 };
 
@@ -58,7 +57,6 @@ static double line_time(const struct sl_fit *f, uint32_t b)
 	return f->alpha_ns + f->beta_ns * b;
 }
 
-/* Returns how far the residual of a size applies to others. */
 static uint32_t residual_reach(uint32_t b)
 {
 	return b / 8 > 2 ? b / 8 : 2;
@@ -72,7 +70,6 @@ static double faded_residual(double residual_ns, uint32_t from, uint32_t to)
 					  : 0;
 }
 
-/* Interpolates between the nearest sizes seen; 0: none. */
 static double residual_between(const struct sl_fit *f, uint32_t lower, uint32_t b, uint32_t upper)
 {
 	double low = f->sizes[lower].residual_ns, high = f->sizes[upper].residual_ns;
@@ -94,9 +91,10 @@ static uint32_t next_seen(const struct sl_fit *f, uint32_t b)
 
 void sl_fit_refresh(struct sl_fit *f)
 {
-	uint32_t lower = 0, upper = next_seen(f, 0);
+	uint32_t lower = 0, upper = next_seen(f, 0), b = 1;
+	uint32_t near = f->largest + residual_reach(f->largest);
 
-	for (uint32_t b = 1; b <= f->max_size; b++) {
+	for (; b <= f->max_size && b < near; b++) {
 		const struct sl_fit_size *s = &f->sizes[b];
 		double t = line_time(f, b), around, around_weight;
 
@@ -106,10 +104,12 @@ void sl_fit_refresh(struct sl_fit *f)
 		around_weight = (double)(SIZE_SAMPLES_MAX - s->samples) / NEIGHBOURS;
 		t += ((double)s->residual_ns * s->samples + around * around_weight) /
 		     (s->samples + around_weight);
-		f->curve[b] = (float)fmax(1, t);
+		f->curve[b] = (float)sl_fit_max(1, t);
 		if (s->samples)
 			lower = b;
 	}
+	for (; b <= f->max_size; b++)
+		f->curve[b] = (float)sl_fit_max(1, line_time(f, b));
 	f->curve[0] = f->curve[1];
 }
 
@@ -136,15 +136,14 @@ uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t m
 	return b;
 }
 
-/* Residuals scale with the line, because the ratio of two pauses at a rare size has no limit. */
+/* Residuals scale with the line: the ratio of two pauses at a rare size has no limit. */
 static double scaled_residual(double residual_ns, double ratio, double line_ns)
 {
-	double most = fmax(fabs(residual_ns), line_ns);
+	double most = sl_fit_max(fabs(residual_ns), line_ns);
 
-	return copysign(fmin(fabs(residual_ns) * ratio, most), residual_ns);
+	return copysign(sl_fit_min(fabs(residual_ns) * ratio, most), residual_ns);
 }
 
-/* The backend is faster or slower as a whole. */
 static void scale_curve(struct sl_fit *f)
 {
 	double ratio = f->off_sum / f->off_expected;
@@ -165,7 +164,6 @@ static void scale_curve(struct sl_fit *f)
 	sl_fit_refresh(f);
 }
 
-/* Prefers the curve for sizes with hardly any samples. */
 static double expected_time(const struct sl_fit *f, uint32_t b)
 {
 	const struct sl_fit_size *s = &f->sizes[b <= f->max_size ? b : 0];
@@ -178,9 +176,8 @@ static double expected_time(const struct sl_fit *f, uint32_t b)
 static double clip_sample(struct sl_fit *f, uint32_t b, double t)
 {
 	double expected = expected_time(f, b), off = t - expected;
-	double limit = fmax(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
+	double limit = sl_fit_max(CLIP_DEVS * f->dev_ns, CLIP_SHARE * expected);
 
-	/* A pause makes no batch so much faster, so a fast sample is believed. */
 	bool fast = t < expected * FAST_SHARE;
 
 	if (fabs(off) <= limit && !fast) {
@@ -195,14 +192,13 @@ static double clip_sample(struct sl_fit *f, uint32_t b, double t)
 	f->streak += off > 0 ? 1 : -1;
 	f->off_sum += t;
 	/* A residual below the line may be outdated: the difference can be near 0. */
-	f->off_expected += fmax(1, fmax(expected, LEAST_SHARE * line_time(f, b)));
+	f->off_expected += sl_fit_max(1, sl_fit_max(expected, LEAST_SHARE * line_time(f, b)));
 	if (abs(f->streak) < (fast ? STREAK_FAST : STREAK_CHANGE))
-		return fmax(1, expected + copysign(fmin(limit, fabs(off)), off));
+		return sl_fit_max(1, expected + copysign(sl_fit_min(limit, fabs(off)), off));
 	scale_curve(f);
 	return t;
 }
 
-/* Stops at MANY: a wrap to 0 would make the gain infinite. */
 static uint32_t count_sample(struct sl_fit *f)
 {
 	f->samples += f->samples < MANY;
@@ -211,7 +207,7 @@ static uint32_t count_sample(struct sl_fit *f)
 
 static void update_line(struct sl_fit *f, uint32_t b, double t)
 {
-	double gain = fmax(1.0 / count_sample(f), 1 - DECAY);
+	double gain = sl_fit_max(1.0 / count_sample(f), 1 - DECAY);
 	double db = b - f->mean_b, dt = t - f->mean_t;
 	double rho;
 
@@ -220,9 +216,9 @@ static void update_line(struct sl_fit *f, uint32_t b, double t)
 	f->var_b = (1 - gain) * (f->var_b + gain * db * db);
 	f->cov_bt = (1 - gain) * (f->cov_bt + gain * db * dt);
 	rho = PRIOR_SPREAD * f->mean_b * PRIOR_SPREAD * f->mean_b;
-	f->beta_ns = fmax(0, (f->cov_bt + rho * f->beta_ns) / (f->var_b + rho));
-	f->beta_ns = fmin(f->beta_ns, f->mean_t / f->mean_b); /* alpha >= 0 */
-	f->alpha_ns = fmax(0, f->mean_t - f->beta_ns * f->mean_b);
+	f->beta_ns = sl_fit_max(0, (f->cov_bt + rho * f->beta_ns) / (f->var_b + rho));
+	f->beta_ns = sl_fit_min(f->beta_ns, f->mean_t / f->mean_b); /* alpha >= 0 */
+	f->alpha_ns = sl_fit_max(0, f->mean_t - f->beta_ns * f->mean_b);
 }
 
 void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
@@ -232,7 +228,7 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 	if (b == 0)
 		return;
 	if (!sl_fit_known(f)) {
-		/* One point only: half of it counts for the batch, half for its requests. */
+		/* From one point: half counts for the batch, half for its requests. */
 		f->mean_b = b;
 		f->mean_t = t;
 		f->beta_ns = t / (2 * b);
@@ -246,7 +242,7 @@ void sl_fit_add(struct sl_fit *f, uint32_t b, uint64_t time_ns)
 	}
 	f->batches += f->batches < MANY;
 	off = fabs(t - expected_time(f, b));
-	f->dev_ns += fmax(DEV_GAIN, 1.0 / (f->samples + 1)) * (off - f->dev_ns);
+	f->dev_ns += sl_fit_max(DEV_GAIN, 1.0 / (f->samples + 1)) * (off - f->dev_ns);
 	update_line(f, b, t);
 	if (b <= f->max_size) {
 		struct sl_fit_size *s = &f->sizes[b];

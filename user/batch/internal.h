@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Internals of the batcher: batcher.c (submit, backends), pump.c (sending), expect.c (predictions),
- * weight.c (choice by weight), takeover.c (reload).
- */
 #ifndef SL_BATCH_INTERNAL_H
 #define SL_BATCH_INTERNAL_H
 
@@ -11,6 +7,7 @@
 #include "batch/affinity.h"
 #include "batch/controller.h"
 #include "batch/overload.h"
+#include "batch/pick.h"
 #include "batch/queue.h"
 #include "batch/roster.h"
 
@@ -31,7 +28,8 @@ struct sl_batch_backend {
 	uint64_t took_ns;
 	uint64_t alone_ns;                        /* end of the last batch that found no other */
 	double end_ns;                            /* expected end of sent[0], by our clock */
-	uint32_t direct_batches, direct_requests; /* policy_direct.c, in addition to those above */
+	uint32_t direct_batches, direct_requests; /* policy_direct.c; not in those above */
+	struct sl_pick_state pick;
 	uint32_t weight;
 	bool trial; /* gets one request at a time */
 };
@@ -53,19 +51,23 @@ struct sl_batcher {
 	struct sl_controller_counts counts;
 	struct sl_prng prng;
 	uint32_t weight_max;          /* 0: all weights are equal, and no backend is on trial */
+	uint32_t open_streams;        /* at all backends */
 	struct sl_affinity *affinity; /* NULL: no request has a home */
 };
 
+/* Returns the learnt costs of a backend. */
 static inline const struct sl_fit *sl_batch_fit(const struct sl_batcher *b, unsigned backend)
 {
 	return &b->controller.backends[backend].fit;
 }
 
+/* Returns half of a round trip in ns, without service time; 0: unknown. */
 static inline double sl_half_rtt(const struct sl_batcher *b)
 {
 	return b->controller.rtt_ns / 2;
 }
 
+/* Returns the reserve of the lane's plan at the backend. */
 static inline double sl_late_margin(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	const struct sl_controller_backend *be = &b->controller.backends[backend];
@@ -73,10 +75,7 @@ static inline double sl_late_margin(const struct sl_batcher *b, unsigned backend
 	return sl_controller_margin(&b->controller, be, be->plans[lane].overload);
 }
 
-/*
- * Returns the number of backends to examine: all of up to SL_BATCH_FEW, else so many, spread over
- * the roster.
- */
+/* Returns how many backends to examine: all, or SL_BATCH_FEW spread over the roster. */
 static inline uint32_t sl_batch_asked(const struct sl_batcher *b)
 {
 	uint32_t up = sl_roster_up_cnt(&b->roster);
@@ -84,15 +83,15 @@ static inline uint32_t sl_batch_asked(const struct sl_batcher *b)
 	return up < SL_BATCH_FEW ? up : SL_BATCH_FEW;
 }
 
-/* Returns the k-th of these. */
+/* Returns the k-th of these backends. */
 static inline unsigned sl_batch_ask(const struct sl_batcher *b, uint32_t k)
 {
 	return b->roster.order[k * sl_roster_up_cnt(&b->roster) / sl_batch_asked(b)];
 }
 
 /*
- * Returns when the item should be ready. The bound does not apply if the item found an idle
- * backend, or before it is known whether backends can keep it.
+ * Returns when the item should be ready. The bound applies only once backends are known to keep it,
+ * and not to an item that found an idle backend.
  */
 static inline uint64_t sl_batch_wanted_by(const struct sl_batcher *b,
 					  const struct sl_batch_item *item)
@@ -108,10 +107,12 @@ static inline uint64_t sl_batch_limit(const struct sl_batcher *b, const struct s
 	return sl_batch_wanted_by(b, item);
 }
 
-/* Drops a queued item, which belongs to the application again. */
+/* Removes a queued item, and counts and reports the refusal. */
 SL_COLD void sl_batch_drop(struct sl_batcher *b, struct sl_batch_item *item, enum sl_outcome why);
+/* Ticks the controller and the detection of overload. */
 void sl_batch_tick(struct sl_batcher *b, uint64_t now_ns);
 
+/* Returns true if a backend that is up may get the item. */
 static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 					const struct sl_batch_item *item)
 {
@@ -122,49 +123,63 @@ static inline bool sl_batch_has_backend(const struct sl_batcher *b,
 	return left;
 }
 
-/* Returns true for a backend on trial that has its one request. */
+/* Returns true if the backend is on trial and has its one request. */
 static inline bool sl_batch_on_trial(const struct sl_batcher *b, unsigned backend)
 {
 	const struct sl_batch_backend *be = &b->backends[backend];
 
-	return b->weight_max && be->trial && (be->batches || be->direct_requests);
+	return b->weight_max && be->trial &&
+	       (be->batches || be->direct_requests || be->pick.waiting);
 }
 
-/* weight.c */
-/* Draws an index of the list in proportion to weights. */
+/* Draws by weight. Returns an index in `list`. Needs weight_max, as the next two. */
 unsigned sl_weight_draw(struct sl_batcher *b, const unsigned *list, unsigned cnt);
 /* Returns true with the probability of the backend's weight over the largest one. */
 bool sl_weight_admits(struct sl_batcher *b, unsigned backend);
-/* Returns true if the second candidate, expected to end after second_ns, is taken instead. */
+/* Returns true if the second candidate, expected to end after second_ns, replaces the first. */
 bool sl_weight_replaces(struct sl_batcher *b, unsigned second, double second_ns, unsigned first,
 			double first_ns);
 
-/* prefer.c: returns the backend that the item's key prefers; SL_AFFINITY_NONE: no preference. */
+/*
+ * Returns the backend that the key prefers, or SL_AFFINITY_NONE. Needs sl_prefer_any(), as the next
+ * two.
+ */
 unsigned sl_prefer_backend(const struct sl_batcher *b, unsigned lane,
 			   const struct sl_batch_item *item, uint64_t now_ns);
-/* prefer.c: returns true if the item may be in a batch of `taken` others for the backend. */
+/* Counts the item's key, once for each request. */
+void sl_prefer_note(struct sl_batcher *b, const struct sl_batch_item *item);
+/* Returns true if the item may join `taken` others. */
 bool sl_prefer_joins(const struct sl_batcher *b, unsigned lane, const struct sl_batch_item *item,
 		     unsigned backend, uint32_t taken, uint64_t now_ns);
-/* Returns true if the item's key may prefer a backend. */
+/* Returns true if the item may have a home. */
 static inline bool sl_prefer_any(const struct sl_batcher *b, const struct sl_batch_item *item)
 {
 	return sl_unlikely(item->key) && b->affinity;
 }
 
-/* policy_direct.c */
-unsigned sl_direct_choose(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns);
-int sl_direct_send(struct sl_batcher *b, unsigned backend, struct sl_batch_item **items,
-		   uint32_t n);
-/* Returns false if the batch was not of this policy. */
+/* Returns a backend for a direct request; SL_PICK_NONE if none can have it now. */
+unsigned sl_pick_direct(struct sl_batcher *b, const struct sl_batch_item *item, uint64_t now_ns);
+/* Returns true if requests wait, and none was answered for too long. */
+bool sl_pick_is_silent(const struct sl_batcher *b, unsigned backend, uint64_t now_ns);
+/* Forgets the backend's times. */
+void sl_pick_forget(struct sl_batcher *b, unsigned backend);
+/* Bracket a request's wait at the backend: before it is counted, and after. */
+void sl_pick_begin_wait(struct sl_batcher *b, unsigned backend, uint64_t now_ns);
+void sl_pick_end_wait(struct sl_batcher *b, unsigned backend);
+
+/* Sends at once. Returns 0 or the error of ops.send: the caller keeps the items. */
+int sl_direct_send(struct sl_batcher *b, unsigned backend, struct sl_batch_item **items, uint32_t n,
+		   uint64_t now_ns);
+/* Ends a batch. Returns false if it was another policy's. */
 bool sl_direct_done(struct sl_batcher *b, unsigned backend, uint32_t cnt, uint64_t sent_ns);
 
-/* Returns true if the backend's time is unknown or outdated: no request may be refused for it. */
+/* Returns true if the backend's time is unknown or outdated, and must not cause a refusal. */
 bool sl_expect_untested(const struct sl_batcher *b, unsigned backend, uint64_t now_ns);
-/* Returns when a batch sent now would start. */
+/* Returns when a batch sent now would start to compute. */
 double sl_expect_free(const struct sl_batcher *b, unsigned backend, uint64_t now_ns);
 /* Returns when the next batch may be sent; UINT64_MAX: after another one ends. */
 uint64_t sl_expect_ready(const struct sl_batcher *b, unsigned backend, unsigned lane);
-/* Returns the plan's batch size or, for the pool's policy, the published one if smaller. */
+/* Returns the plan's size, at least 1; for the pool's policy the published one, if smaller. */
 static inline uint32_t sl_expect_cap(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	uint32_t cap = b->controller.backends[backend].plans[lane].cap;
@@ -173,6 +188,7 @@ static inline uint32_t sl_expect_cap(const struct sl_batcher *b, unsigned backen
 		cap = b->live->batch_cap;
 	return cap ? cap : 1;
 }
+/* The same while more than the plan's size wait. */
 static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backend, unsigned lane)
 {
 	uint32_t cap = sl_expect_cap(b, backend, lane);
@@ -180,6 +196,7 @@ static inline uint32_t sl_expect_most(const struct sl_batcher *b, unsigned backe
 
 	return b->queue.lanes[lane].len > p->cap && cap == p->cap ? p->most : cap;
 }
+/* The same for late requests. */
 static inline uint32_t sl_expect_catch_up(const struct sl_batcher *b, unsigned backend,
 					  unsigned lane)
 {
@@ -189,14 +206,14 @@ static inline uint32_t sl_expect_catch_up(const struct sl_batcher *b, unsigned b
 	return cap == p->cap ? p->catch_up : cap;
 }
 /*
- * Returns true if a backend that the item may use (NULL: any) is untested, or if backends can have
- * all queued requests, and one more, ready by by_ns.
+ * Returns true if backends can have all queued requests, and one more, ready by by_ns, or if one
+ * that the item may use (NULL: any) is untested.
  */
 bool sl_expect_all_by(const struct sl_batcher *b, const struct sl_batch_item *item, unsigned lane,
 		      double by_ns, uint64_t now_ns);
-/* Returns true if a request that comes now would be late. */
+/* Returns true if a request that comes now will miss the bound. */
 bool sl_expect_late(const struct sl_batcher *b, uint64_t now_ns);
-/* Returns the requests that a backend can have ready by due_ns, in planned batches. */
+/* Returns how many requests a backend can have ready by due_ns. */
 double sl_expect_served(const struct sl_batcher *b, unsigned backend, unsigned lane, double due_ns,
 			uint64_t now_ns);
 

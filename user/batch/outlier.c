@@ -57,7 +57,6 @@ struct sl_health_counts sl_health_sum(const struct sl_health *h, uint64_t now_ns
 	return sum;
 }
 
-/* Compares shares of failures as products, without a division. */
 static bool has_twice_the_share(struct sl_health_counts own, struct sl_health_counts rest)
 {
 	return own.failed * (rest.ok + rest.failed) >= 2 * rest.failed * (own.ok + own.failed);
@@ -84,7 +83,6 @@ bool sl_health_is_outlier(const struct sl_health *h, const struct sl_outlier_rul
 	return has_twice_the_share(own, rest);
 }
 
-/* A backend that was up for longer than its last back-off begins with the shortest one again. */
 static uint32_t next_level(const struct sl_health *h, const struct sl_outlier_rules *rules,
 			   bool trial, uint64_t now_ns)
 {

@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detects sustained overload: arrivals above the rate that can be served within the latency bound.
- * It is the only reason for bound_mode = soft to refuse a request for the bound.
+ * With a soft bound_mode, only an overload refuses requests for the bound.
  *
- *   late        a request that comes now will miss the bound
- *   a window    max(3 bounds, 50 ms). Consecutive windows with something late are a row, at most 20
- *               long. The first window does not count: it has the burst or stall that filled the queue
- *   could       the rate of batches that keep the bound, times time, summed over the ticks
- *
- *   calm -> overloaded   demand: in a row more than 1.02 could arrived, plus 2 sqrt(arrivals); or
- *                        no drain: in a row of 20 all was late, something was served, and the queue
- *                        is no shorter at its end (the rate was wrong; the served rate is used)
- *   overloaded -> calm   in 20 windows no more arrived than could be served; or
- *                        a trial shows that refusals cause the arrivals: none is refused for the bound,
- *                        and arrivals fall below 0.9, by more than chance
- *
- * Stalls fulfil the second condition only if they are so frequent that their queues never drain.
- *
- * Trials are 1, 2, 4 and then 8 times 20 windows apart. This continues if a trial has ended the
- * overload and nothing was in time until it began again; a row of 4 is enough then. Without trials,
- * refused clients that retry at once could keep up an overload.
+ * A request is late if it would miss the bound. Consecutive windows with something late are a row.
+ * Its first window does not count: it has the burst or stall that filled the queue. An overload
+ * begins if more arrives in a row than could be served, or the queue does not drain. Trials, which
+ * refuse nothing, show if refusals cause the arrivals.
  */
 #ifndef SL_BATCH_OVERLOAD_H
 #define SL_BATCH_OVERLOAD_H
@@ -45,7 +32,7 @@ struct sl_overload {
 	bool trial;   /* suspended for a test */
 	bool relapse; /* nothing was in time since the trial */
 	bool late;
-	bool drained;                /* something was not late in this row */
+	bool drained;                /* something was in time in this row */
 	uint8_t rows, rows_to_trial; /* overload since the last trial, and until the next */
 	uint32_t windows;
 	uint64_t window_ns;          /* start; 0: nothing is late */
@@ -56,7 +43,7 @@ struct sl_overload {
 	double served_rate; /* found by `no drain`; 0: the rate is right */
 };
 
-/* Adds the current counts, and begins or ends an overload or a trial. */
+/* Updates `on`. Called once per tick of the controller, with rising counts. */
 void sl_overload_tick(struct sl_overload *o, const struct sl_overload_input *in, uint64_t now_ns);
 
 #endif

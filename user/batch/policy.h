@@ -13,8 +13,8 @@ struct sl_controller_backend;
 struct sl_plan {
 	uint32_t cap;
 	uint32_t most;     /* while more than cap wait */
-	uint32_t catch_up; /* of late requests */
-	uint32_t low;      /* a request that prevents this size is given up */
+	uint32_t catch_up; /* size for late requests */
+	uint32_t low;      /* a request that prevents this size is refused */
 	/*
 	 * A batch under cap may wait until its oldest request has waited for hold_ns, less its
 	 * cost.

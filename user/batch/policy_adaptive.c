@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The largest size that keeps the bound. A request waits for the batch before its own, then for its
- * own: r + margin + 2 t(b) <= S. In an overload the batch may be larger, as deadlines allow.
- */
+/* The largest size that keeps the bound (README.md). In an overload the batch may be larger. */
 #include <math.h>
 
 #include "batch/controller.h"

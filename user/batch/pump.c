@@ -8,7 +8,7 @@
 
 enum {
 	PASSED_OVER_MAX = 64,
-	STALL_NS = 200000, /* pause of a backend without credit */
+	STALL_NS = 200000, /* pause without credit */
 };
 
 struct backend_choice {
@@ -17,7 +17,6 @@ struct backend_choice {
 	double start_ns, finish_ns;
 };
 
-/* Backends that could have the item now; ready_ns: when the next one can. */
 struct candidates {
 	const struct sl_batch_item *item;
 	unsigned lane;
@@ -42,7 +41,6 @@ static void consider_backend(const struct sl_batcher *b, struct candidates *c, u
 		c->ready_ns = at;
 }
 
-/* Adds a backend that is busy, but has room for a second batch. */
 static void consider_busy(const struct sl_batcher *b, struct candidates *c, unsigned backend,
 			  uint64_t now_ns)
 {
@@ -53,7 +51,6 @@ static void consider_busy(const struct sl_batcher *b, struct candidates *c, unsi
 		c->list[c->cnt++] = backend;
 }
 
-/* With weights, requests also go to a heavy backend that is busy while a lighter one is idle. */
 static void consider_all(const struct sl_batcher *b, struct candidates *c, uint32_t from,
 			 uint32_t to, uint64_t now_ns)
 {
@@ -65,7 +62,6 @@ static void consider_all(const struct sl_batcher *b, struct candidates *c, uint3
 		consider_busy(b, c, b->roster.order[at], now_ns);
 }
 
-/* Examines random backends, until two could have the item. */
 static void consider_some(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
 			  uint64_t now_ns)
 {
@@ -92,7 +88,6 @@ static void consider_some(struct sl_batcher *b, struct candidates *c, uint32_t f
 		c->ready_ns = now_ns + STALL_NS;
 }
 
-/* Examines all of a few, or some of many. */
 static void consider_range(struct sl_batcher *b, struct candidates *c, uint32_t from, uint32_t to,
 			   uint64_t now_ns)
 {
@@ -118,32 +113,41 @@ static bool is_better(struct sl_batcher *b, const struct backend_choice *one,
 				  best->finish_ns - (double)now_ns);
 }
 
-/* Returns the better of two that could have it now; if none could, ready_ns is set. */
+static void rate_backend(const struct sl_batcher *b, unsigned lane, unsigned backend,
+			 uint64_t now_ns, struct backend_choice *c)
+{
+	uint32_t cap = sl_expect_cap(b, backend, lane), n = b->queue.lanes[lane].len;
+
+	c->backend = backend;
+	c->ready_ns = sl_expect_ready(b, backend, lane);
+	c->start_ns = sl_expect_free(b, backend, now_ns);
+	c->finish_ns = c->start_ns +
+		       sl_controller_time(&b->controller.backends[backend], n < cap ? n : cap) +
+		       sl_half_rtt(b);
+}
+
 static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 					    const struct sl_batch_item *item, uint64_t now_ns)
 {
 	struct candidates c = {.item = item, .lane = lane, .ready_ns = UINT64_MAX};
 	uint32_t idle = sl_roster_idle_cnt(&b->roster), open = sl_roster_open_cnt(&b->roster);
-	uint32_t n = b->queue.lanes[lane].len;
-	struct backend_choice best;
+	SL_UNINIT struct backend_choice best, one;
 
 	if (open <= SL_BATCH_FEW || b->weight_max)
 		idle = open;
 	consider_range(b, &c, 0, idle, now_ns);
 	if (!c.cnt && idle < open)
 		consider_range(b, &c, idle, open, now_ns);
+	if (c.cnt == 1 && !b->weight_max) {
+		rate_backend(b, lane, c.list[0], now_ns, &best);
+		if (best.finish_ns < INFINITY)
+			return best;
+	}
 	best = (struct backend_choice){.ready_ns = c.ready_ns, .finish_ns = INFINITY};
 	for (unsigned k = 0; k < 2 && c.cnt; k++) {
 		unsigned at = draw_candidate(b, &c, 2 - k);
-		unsigned i = c.list[at];
-		uint32_t cap = sl_expect_cap(b, i, lane);
-		struct backend_choice one = {.backend = i,
-					     .ready_ns = sl_expect_ready(b, i, lane),
-					     .start_ns = sl_expect_free(b, i, now_ns)};
 
-		one.finish_ns = one.start_ns +
-				sl_controller_time(&b->controller.backends[i], n < cap ? n : cap) +
-				sl_half_rtt(b);
+		rate_backend(b, lane, c.list[at], now_ns, &one);
 		c.list[at] = c.list[--c.cnt];
 		if (is_better(b, &one, &best, now_ns))
 			best = one;
@@ -151,7 +155,6 @@ static struct backend_choice choose_backend(struct sl_batcher *b, unsigned lane,
 	return best;
 }
 
-/* Returns the backend that the item's key prefers, if it can have the item now, or the best. */
 static struct backend_choice prefer_backend(struct sl_batcher *b, unsigned lane,
 					    const struct sl_batch_item *item, uint64_t now_ns)
 {
@@ -164,7 +167,6 @@ static struct backend_choice prefer_backend(struct sl_batcher *b, unsigned lane,
 				       .start_ns = sl_expect_free(b, i, now_ns)};
 }
 
-/* Returns true if no backend can have the item ready by limit_ns. */
 static bool is_hopeless(const struct sl_batcher *b, const struct sl_batch_item *item,
 			uint64_t limit_ns, uint64_t now_ns)
 {
@@ -191,10 +193,6 @@ static uint32_t efficient_size(const struct sl_batcher *b, unsigned lane, unsign
 	return sl_fit_size_efficient(sl_batch_fit(b, backend), n);
 }
 
-/*
- * Returns the batch size that catches up best. 0: the item is refused, because it prevents a batch
- * that is large enough to keep up.
- */
 static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigned backend,
 			      double start_ns)
 {
@@ -213,7 +211,6 @@ static uint32_t size_for_late(const struct sl_batcher *b, unsigned lane, unsigne
 	return efficient_size(b, lane, backend, most);
 }
 
-/* Returns the size with which the first item is ready in time. 0: it is refused. */
 static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
 			       const struct backend_choice *c, uint32_t want, uint64_t now_ns)
 {
@@ -231,7 +228,6 @@ static uint32_t size_for_first(const struct sl_batcher *b, unsigned lane,
 	return efficient_size(b, lane, backend, n);
 }
 
-/* Returns until when a batch may wait for more; 0: not at all. */
 static uint64_t held_until(const struct sl_batcher *b, unsigned lane, unsigned backend)
 {
 	const struct sl_lane *l = &b->queue.lanes[lane];
@@ -274,7 +270,6 @@ static int send_items(struct sl_batcher *b, const struct backend_choice *c, unsi
 	return 0;
 }
 
-/* Returns true if another batch is better for the item than one with `taken` others. */
 static bool is_passed_over(const struct sl_batcher *b, unsigned lane, unsigned backend,
 			   const struct sl_batch_item *item, uint32_t taken, uint64_t now_ns)
 {
@@ -309,7 +304,6 @@ static uint32_t take_items(struct sl_batcher *b, unsigned lane, unsigned backend
 	return taken;
 }
 
-/* Sends the first n items, or fewer if they do not fit a message. */
 static bool send_first(struct sl_batcher *b, unsigned lane, const struct backend_choice *c,
 		       uint32_t n, uint64_t now_ns)
 {
@@ -319,7 +313,7 @@ static bool send_first(struct sl_batcher *b, unsigned lane, const struct backend
 	int rc = -EAGAIN;
 
 	while (try && (rc = lane == SL_POLICY_DIRECT
-				    ? sl_direct_send(b, backend, items, try)
+				    ? sl_direct_send(b, backend, items, try, now_ns)
 				    : send_items(b, c, lane, items, try, now_ns)) == -EMSGSIZE)
 		try /= 2;
 	if (rc)
@@ -341,7 +335,6 @@ static void wake_by(struct sl_batcher *b, uint64_t until_ns)
 		b->wake_ns = until_ns;
 }
 
-/* Drops an item that has waited long enough for a backend. Returns false if there is none. */
 static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	struct sl_batch_item *oldest = sl_lane_oldest(&b->queue.lanes[lane]);
@@ -355,10 +348,10 @@ static bool wait_for_any(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 	return false;
 }
 
-/* Sends up to `most` items to one backend. Returns false if none can have any now. */
 static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 {
 	struct sl_batch_item *first = sl_lane_first(&b->queue.lanes[SL_POLICY_DIRECT]);
+	const struct sl_batch_backend *be;
 	unsigned backend;
 
 	if (!first)
@@ -369,14 +362,17 @@ static bool step_direct(struct sl_batcher *b, uint32_t most, uint64_t now_ns)
 	}
 	if (!sl_roster_up_cnt(&b->roster))
 		return wait_for_any(b, SL_POLICY_DIRECT, now_ns);
-	backend = sl_direct_choose(b, first, now_ns);
-	if (backend == UINT32_MAX) {
+	backend = sl_pick_direct(b, first, now_ns);
+	if (backend == SL_PICK_NONE) {
 		wake_by(b, now_ns + STALL_NS);
 		return false;
 	}
+	be = &b->backends[backend];
+	if (be->pick.tried || (b->weight_max && be->trial))
+		most = 1;
 	(void)send_first(b, SL_POLICY_DIRECT, &(struct backend_choice){.backend = backend}, most,
 			 now_ns);
-	return true; /* ends: a backend without credit is stalled now */
+	return true; /* ends: a backend without credit is stalled */
 }
 
 static void pump_direct(struct sl_batcher *b, uint64_t now_ns)
@@ -388,7 +384,6 @@ static void pump_direct(struct sl_batcher *b, uint64_t now_ns)
 		;
 }
 
-/* Returns false if there is nothing more to do now. */
 static bool pump_lane(struct sl_batcher *b, unsigned lane, uint64_t now_ns)
 {
 	struct sl_lane *l = &b->queue.lanes[lane];

@@ -86,7 +86,6 @@ static uint32_t key_of(const struct sl_batch_item *item)
 	return item->unproven ? 0 : item->client;
 }
 
-/* Returns the link of the share, or where it would be. */
 static struct sl_queue_share **find_share(const struct sl_batch_queue *q,
 					  const struct sl_batch_item *item)
 {
@@ -98,7 +97,6 @@ static struct sl_queue_share **find_share(const struct sl_batch_queue *q,
 	return at;
 }
 
-/* One share is unused: a request needs at most one. */
 static struct sl_queue_share *share_new(struct sl_batch_queue *q, const struct sl_batch_item *item)
 {
 	struct sl_queue_share *s = q->unused;
@@ -164,7 +162,6 @@ void sl_queue_remove(struct sl_batch_queue *q, struct sl_batch_item *item)
 	struct sl_batch_item *last = l->heap[--l->len];
 	uint32_t at = item->heap_pos;
 
-	/* The last element takes the free place and sinks or rises. */
 	if (last != item && at && is_before(last, l->heap[(at - 1) / 2]))
 		sift_up(l, last, at);
 	else if (last != item)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backends that are up, ordered by their number of batches: finds one with few in O(1).
+ * Backends that are up, ordered by their number of batches. All operations are O(1).
  *
- *   order:  [ none | one | two ]  backends that are up, in any order within a zone
- *           0   end[0] end[1] end[2] = how many are up
+ * order[]: without a batch up to end[0], with one up to end[1], with two up to end[2].
  *
  * A change moves at most one backend per zone.
  */
@@ -23,16 +22,21 @@ struct sl_roster {
 	uint32_t room;
 };
 
-/* Allocates a roster of `room` backends, all down. Returns 0 or -ENOMEM. */
+/* Makes a roster with all down. Returns 0 or -ENOMEM, with all freed. */
 int sl_roster_init(struct sl_roster *r, uint32_t room);
+/* Frees the roster. May be repeated. */
 void sl_roster_fini(struct sl_roster *r);
+/* Adds a backend with so many batches; twice does nothing. */
 void sl_roster_add(struct sl_roster *r, unsigned backend, unsigned batches);
+/* Removes a backend; twice does nothing. */
 void sl_roster_remove(struct sl_roster *r, unsigned backend);
+/* Returns true if the backend is up. */
 static inline bool sl_roster_up(const struct sl_roster *r, unsigned backend)
 {
 	return backend < r->room && r->place[backend] != UINT16_MAX;
 }
 
+/* Exchanges a backend with the one at index `to`. */
 static inline void sl_roster_swap_(struct sl_roster *r, unsigned backend, uint32_t to)
 {
 	uint32_t from = r->place[backend];
@@ -44,36 +48,39 @@ static inline void sl_roster_swap_(struct sl_roster *r, unsigned backend, uint32
 	r->place[backend] = (uint16_t)to;
 }
 
-/* The backend has a batch more, or less, than `batches`. Ignored if it is down. */
+/* Called when a backend that had `batches` gets one more. Ignored if down. */
 static inline void sl_roster_more(struct sl_roster *r, unsigned backend, unsigned batches)
 {
 	if (sl_roster_up(r, backend))
 		sl_roster_swap_(r, backend, --r->end[batches]);
 }
 
+/* Called when a backend that had `batches` has one less. Ignored if down. */
 static inline void sl_roster_less(struct sl_roster *r, unsigned backend, unsigned batches)
 {
 	if (sl_roster_up(r, backend))
 		sl_roster_swap_(r, backend, r->end[batches - 1]++);
 }
 
+/* Returns true if the backend is up without a batch. */
 static inline bool sl_roster_idle(const struct sl_roster *r, unsigned backend)
 {
 	return backend < r->room && r->place[backend] < r->end[0];
 }
 
+/* Returns how many are up. */
 static inline uint32_t sl_roster_up_cnt(const struct sl_roster *r)
 {
 	return r->end[SL_ZONES - 1];
 }
 
-/* Backends without a batch: order[0 .. idle). */
+/* Returns how many have no batch: order[0 .. idle). */
 static inline uint32_t sl_roster_idle_cnt(const struct sl_roster *r)
 {
 	return r->end[0];
 }
 
-/* Backends that may get a batch: order[0 .. open). */
+/* Returns how many may get a batch: order[0 .. open). */
 static inline uint32_t sl_roster_open_cnt(const struct sl_roster *r)
 {
 	return r->end[SL_OUTSTANDING_MAX - 1];

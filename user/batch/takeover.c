@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Takeover by the new batcher after a reload: queued and outstanding requests, and what was learnt
- * of backends that keep their number.
- */
 #include <string.h>
 
 #include "batch/internal.h"
@@ -49,10 +45,10 @@ void sl_batcher_take_over(struct sl_batcher *b, struct sl_batcher *from)
 	b->due_max = from->due_max;
 	b->due_bound_ns = from->due_bound_ns;
 	b->counts = from->counts;
+	b->open_streams = from->open_streams;
 	b->overload = from->overload;
 	b->lost_ns = from->lost_ns;
 	move_controller(&b->controller, &from->controller);
-	/* Oldest first, as within a share. */
 	for (unsigned lane = 0; lane < SL_LANES; lane++) {
 		struct sl_batch_item *item;
 

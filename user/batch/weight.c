@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Choice by weight. A candidate is drawn in proportion to its weight. The second one replaces it
- * only if it is expected to end clearly earlier; a lighter one does so less often, in proportion.
- */
 #include "batch/internal.h"
 
 #define CLEARLY 1.25
@@ -24,6 +20,7 @@ void sl_batcher_forget(struct sl_batcher *b, unsigned backend)
 
 	sl_controller_begin(&b->controller, backend);
 	b->controller.backends[backend].up = up;
+	sl_pick_forget(b, backend);
 }
 
 unsigned sl_weight_draw(struct sl_batcher *b, const unsigned *list, unsigned cnt)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Client of the admin endpoint: HTTP/1.0, one request per connection. --admin names the gateway,
- * else the configuration, else it is the one of this network namespace. Without access to the Unix
- * socket, requests that only read go to the TCP endpoint.
+ * HTTP/1.0, one request per connection. Without access to the Unix socket, reads use TCP.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -74,7 +72,6 @@ static int dial_unix(const char *path)
 	return dial_to((struct sockaddr *)&sun, sizeof(sun));
 }
 
-/* Returns false only if certain: names of interfaces are those of a namespace, paths are not. */
 static bool in_this_netns(int fd)
 {
 	struct ucred peer;
@@ -89,7 +86,6 @@ static bool in_this_netns(int fd)
 	       theirs.st_ino == ours.st_ino;
 }
 
-/* Looks for gateways of this network namespace. Returns 0, or -1 and a line in err. */
 static int find_running(struct cli_target *t, struct sl_err *err)
 {
 	DIR *dir = opendir(sl_run_dir());
@@ -105,7 +101,6 @@ static int find_running(struct cli_target *t, struct sl_err *err)
 		if (!sl_config_is_admin_socket(e->d_name) || strlen(path) >= sizeof(t->socket))
 			continue;
 		fd = dial_unix(path);
-		/* A gateway of another account counts: TCP is asked then. */
 		found = fd >= 0 ? in_this_netns(fd) : fd == -EACCES;
 		if (fd >= 0)
 			close(fd);
@@ -234,7 +229,6 @@ static bool send_request(const struct cli_target *t, int fd, const char *method,
 	return send_all(fd, request);
 }
 
-/* Calls take for each whole line. Returns how much was taken, or -1 if it wants no more. */
 static ssize_t take_lines(char *text, size_t len, bool (*take)(void *arg, const char *line),
 			  void *arg)
 {
@@ -250,7 +244,6 @@ static ssize_t take_lines(char *text, size_t len, bool (*take)(void *arg, const 
 	return (ssize_t)at;
 }
 
-/* Returns 0 after a signal or when take wants no more, -1 at the end of the stream. */
 static int read_lines(int fd, bool (*take)(void *arg, const char *line), void *arg, char *text,
 		      size_t size, size_t len)
 {
@@ -261,7 +254,7 @@ static int read_lines(int fd, bool (*take)(void *arg, const char *line), void *a
 			return 0;
 		len -= (size_t)used;
 		memmove(text, text + used, len);
-		if (len == size) /* no line is that long */
+		if (len == size)
 			len = 0;
 		n = recv(fd, text + len, size - len, 0);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -271,7 +264,6 @@ static int read_lines(int fd, bool (*take)(void *arg, const char *line), void *a
 	return 0;
 }
 
-/* Reads the head of an answer. Returns the start of the body, or NULL. */
 static char *read_head(int fd, char *text, size_t size, size_t *len)
 {
 	char *end = NULL;

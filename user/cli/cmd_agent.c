@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent on a host of its own: a server there as a backend of gateways elsewhere. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,12 +11,15 @@
 #include <sys/signalfd.h>
 
 #include "agent/agent.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/output.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "config/config.h"
+#include "config/server.h"
 #include "rpc/rpc.h"
 #include "sandbox/sandbox.h"
 
@@ -35,6 +38,11 @@ static const struct option long_options[] = {
 	{"health-interval", required_argument, NULL, 'i'},
 	{"log-level", required_argument, NULL, 'L'},
 	{"user", required_argument, NULL, 'u'},
+	{"ca-file", required_argument, NULL, 'a'},
+	{"server-name", required_argument, NULL, 's'},
+	{"certificate", required_argument, NULL, 'c'},
+	{"key", required_argument, NULL, 'p'},
+	{"no-verify", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0},
 };
 /* clang-format on */
@@ -43,16 +51,17 @@ struct agent_command {
 	struct sl_agent_options servers[SERVERS_MAX];
 	unsigned server_cnt, listen_cnt;
 	const char *key_file;
-	const char *user; /* NULL: the account at the start, without a sandbox */
+	const char *user;
 	uint32_t concurrency;
-	const char *health; /* path, or service of an h2c server */
+	const char *health;
 	uint64_t health_ns;
+	const char *ca_file, *certificate, *key;
+	bool no_verify;
 };
 
-/* As the defaults of pool.health. */
 static struct sl_agent_health health_of(const struct agent_command *o, const char *url)
 {
-	bool h2c = strncmp(url, "h2c", 3) == 0;
+	bool h2 = strncmp(url, "h2", 2) == 0;
 
 	if (!o->health)
 		return (struct sl_agent_health){0};
@@ -61,8 +70,8 @@ static struct sl_agent_health health_of(const struct agent_command *o, const cha
 		.timeout_ns = o->health_ns < SL_NS_PER_SEC ? o->health_ns : SL_NS_PER_SEC,
 		.expect = 200,
 		.failures = 2,
-		.path = h2c ? NULL : o->health,
-		.service = h2c ? o->health : NULL,
+		.path = h2 ? NULL : o->health,
+		.service = h2 ? o->health : NULL,
 	};
 }
 
@@ -76,7 +85,64 @@ static bool take_host(struct agent_command *o, const char *host)
 	return true;
 }
 
-/* A path, or the name of a service: visible characters. */
+static bool take_server_name(struct agent_command *o, const char *name)
+{
+	struct sl_agent_options *last = o->server_cnt ? &o->servers[o->server_cnt - 1] : NULL;
+
+	if (!last || last->tls.server_name || !sl_server_name_ok(name))
+		return false;
+	last->tls.server_name = name;
+	return true;
+}
+
+static int open_file(const char *path, int *rc)
+{
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+
+	if (path && fd < 0)
+		*rc = cli_error("agent", "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+static int open_files(const struct agent_command *o, struct sl_agent_tls *tls)
+{
+	int rc = 0;
+
+	if (!o->certificate != !o->key)
+		return cli_error("agent", "found one of --certificate and --key; allowed: both "
+					  "or none");
+	tls->verify = !o->no_verify;
+	tls->ca = open_file(tls->verify ? o->ca_file : NULL, &rc);
+	tls->certificate = open_file(o->certificate, &rc);
+	tls->key = open_file(o->key, &rc);
+	return rc;
+}
+
+static void close_files(const struct sl_agent_tls *tls)
+{
+	const int all[] = {tls->ca, tls->certificate, tls->key};
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(all); i++) {
+		if (all[i] >= 0)
+			close(all[i]);
+	}
+}
+
+static int add_server(struct agent *a, const struct agent_command *o, struct sl_agent_options *s)
+{
+	struct sl_err err = SL_ERR(300);
+	struct sl_server_url url;
+	int rc = 0;
+
+	s->tls.ca = s->tls.certificate = s->tls.key = -1;
+	if (sl_server_url_parse(s->to, &url) && url.tls)
+		rc = open_files(o, &s->tls);
+	if (!rc && sl_agent_add(a, s, &err))
+		rc = cli_error("agent", "%s", err.text);
+	close_files(&s->tls);
+	return rc;
+}
+
 static bool take_health(struct agent_command *o, const char *text)
 {
 	for (const char *c = text; *c; c++) {
@@ -112,6 +178,16 @@ static int parse_args(int argc, char **argv, struct agent_command *o)
 			     o->health_ns >= HEALTH_MIN_NS;
 		else if (c == 'u')
 			o->user = optarg;
+		else if (c == 'a')
+			o->ca_file = optarg;
+		else if (c == 's')
+			ok = take_server_name(o, optarg);
+		else if (c == 'c')
+			o->certificate = optarg;
+		else if (c == 'p')
+			o->key = optarg;
+		else if (c == 'V')
+			o->no_verify = true;
 		else if (c == 'n')
 			ok = strcmp(optarg, "auto") == 0 ||
 			     (!sl_parse_u64_max(sl_span_cstr(optarg), CONCURRENCY_MAX, &n) && n);
@@ -155,6 +231,7 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 	struct agent_signals signals = {.agent = a};
 	struct sl_err err = SL_ERR(300);
 	sigset_t set;
+	int rc;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -172,15 +249,13 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 		if (server.health.path && server.health.path[0] != '/')
 			return cli_error("agent",
 					 "found --health %s; allowed: a path that begins with /, "
-					 "or for h2c the name of a service",
+					 "or for h2c and h2 the name of a service",
 					 server.health.path);
-		if (sl_agent_add(a, &server, &err))
-			return cli_error("agent", "%s", err.text);
+		rc = add_server(a, o, &server);
+		if (rc)
+			return rc;
 	}
-	/*
-	 * RDMA: after a change of the account, uverbs refuses the process (sandbox/account.c), so
-	 * --user and RDMA exclude each other.
-	 */
+	/* After a change of the account, uverbs refuses the process (sandbox/account.c). */
 	for (unsigned i = 0; o->user && i < o->listen_cnt; i++) {
 		if (strstr(o->servers[i].listen, "rdma://") ||
 		    strstr(o->servers[i].listen, "rdma+ud://"))
@@ -191,9 +266,7 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 	}
 	if (o->user) {
 		sl_rpc_preload();
-		/* Otherwise glibc asks no name server if it cannot read a new resolv.conf. */
 		setenv("RES_OPTIONS", "no-reload", 0);
-		/* The rings of shm count as files. */
 		if (sl_sandbox_enter(
 			    &(struct sl_sandbox_options){.user = o->user,
 							 .places = sl_sandbox_resolver,
@@ -201,7 +274,7 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 							 .writes_files = true},
 			    &err))
 			return cli_error("agent", "%s", err.text);
-		(void)sl_agent_start(a); /* if it cannot, sl_agent_run() says so */
+		(void)sl_agent_start(a);
 		sl_sandbox_thread(SL_THREAD_AGENT);
 	}
 	sl_output_line(STDOUT_FILENO, "agent: %u server%s", o->server_cnt,
@@ -212,7 +285,7 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 
 int cli_agent(int argc, char **argv)
 {
-	struct agent_command o = {.health_ns = HEALTH_NS};
+	struct agent_command o = {.health_ns = HEALTH_NS, .ca_file = SL_CFG_CA_FILE};
 	struct agent *a;
 	struct sl_err err = SL_ERR(300);
 	int rc = parse_args(argc, argv, &o);

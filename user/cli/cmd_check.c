@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check: prints the errors and warnings of `run`, without attaching or connecting. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,9 @@
 #include "config/config.h"
 #include "config/fix.h"
 #include "front/tls/server.h"
+#include "config/server.h"
+#include "gateway/gateway.h"
+#include "gateway/ways.h"
 
 static void add_warning(void *arg, const char *line)
 {
@@ -59,9 +61,56 @@ static void print_warning(const char *line)
 	printf("%.*swarning: %s\n", place, line, line + place);
 }
 
+static json_t *list_servers(struct sl_config *c)
+{
+	json_t *list = json_array();
+	char name[160];
+
+	sl_ways_choose(NULL, c);
+	for (uint32_t p = 0; p < c->pool_cnt; p++) {
+		for (uint32_t i = 0; i < c->pools[p].backend_cnt; i++) {
+			const struct sl_cfg_backend *b = &c->pools[p].backends[i];
+
+			if (!sl_server_is(b))
+				continue;
+			snprintf(name, sizeof(name), "%.64s/%.64s", c->pools[p].name, b->name);
+			json_array_append_new(list,
+					      json_pack("{s:s, s:s, s:s}", "name", name, "way",
+							sl_cfg_way_name(b), "why", b->way_why));
+		}
+	}
+	return list;
+}
+
+static void print_servers(const json_t *servers)
+{
+	json_t *s;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)servers, i, s)
+	{
+		const char *why = json_string_value(json_object_get(s, "why"));
+
+		if (*why)
+			printf("server %s: %s: %s\n", json_string_value(json_object_get(s, "name")),
+			       json_string_value(json_object_get(s, "way")), why);
+	}
+}
+
+static void print_json(bool ok, const char *error, json_t *warnings, json_t *servers)
+{
+	json_t *j =
+		json_pack("{s:b, s:o, s:O, s:O}", "ok", ok, "errors", list_lines(ok ? "" : error),
+			  "warnings", warnings, "servers", servers);
+
+	json_dumpf(j, stdout, 0);
+	putchar('\n');
+	json_decref(j);
+}
+
 int cli_check(int argc, char **argv)
 {
-	json_t *warnings;
+	json_t *warnings, *servers;
 	struct cli_options o;
 	struct sl_config *c;
 	static char text[SL_CFG_ERR_LEN];
@@ -87,32 +136,30 @@ int cli_check(int argc, char **argv)
 	c = o.offline ? sl_config_load_offline(o.config, &err) : cli_config_load(o.config, &err);
 	ok = c;
 	warnings = json_array();
+	servers = ok && !o.offline ? list_servers(c) : json_array();
 	if (ok && o.offline)
 		sl_config_each_former_key(c, add_warning, warnings);
 	if (ok && !o.offline) {
 		sl_config_each_warning(c, add_warning, warnings);
 		sl_tls_each_warning(c, add_warning, warnings);
+		sl_gateway_each_link_warning(c, add_warning, warnings);
 	}
 	if (o.json) {
-		json_t *j = json_pack("{s:b, s:o, s:o}", "ok", ok, "errors",
-				      list_lines(ok ? "" : err.text), "warnings", warnings);
-
-		json_dumpf(j, stdout, 0);
-		putchar('\n');
-		json_decref(j);
-		warnings = NULL; /* it was j's */
+		print_json(ok, err.text, warnings, servers);
 	} else if (ok) {
 		json_t *w;
 		size_t i;
 
 		json_array_foreach((json_t *)(uintptr_t)warnings, i, w)
 			print_warning(json_string_value(w));
+		print_servers(servers);
 		printf("%s: ok: interfaces %u, workers %u, listeners %u, pools %u, routes %u\n",
 		       o.config, c->interface_cnt, c->worker_cnt, c->listener_cnt, c->pool_cnt,
 		       c->route_cnt);
 	} else {
 		fprintf(stderr, "%s\n", err.text);
 	}
+	json_decref(servers);
 	json_decref(warnings);
 	cli_config_free(c);
 	return ok ? CLI_OK : CLI_FAILED;

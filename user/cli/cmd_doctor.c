@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * doctor: checks if this host can serve and reach its backends. One line for each finding, with
- * what to do. A named or configured interface gets XDP and an AF_XDP socket for a moment.
- */
+/* A named or configured interface gets XDP and an AF_XDP socket for a moment. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -17,11 +14,11 @@
 #include "config/server.h"
 #include "config/config.h"
 #include "front/tls/aead.h"
+#include "gateway/ways.h"
 #include "rpc/rpc.h"
+#include "xio/netdev.h"
 #include "xio/probe.h"
 #include "xio/xsk_port.h"
-
-enum { FRAME_MAX = 4096 }; /* largest of AF_XDP */
 
 enum finding { FINE, NOTE, BAD };
 
@@ -102,12 +99,34 @@ static void look_at_tls(struct doctor *d)
 			sl_aead_library());
 }
 
-static void try_socket(struct doctor *d, const char *name)
+static void look_at_mtu(struct doctor *d, const char *name, uint32_t mtu, bool chains)
+{
+	const uint32_t most = sl_port_frame_mtu(SL_FRAME_SIZE_MAX);
+	char what[40];
+
+	if (mtu <= most)
+		return;
+	snprintf(what, sizeof(what), "%s MTU", name);
+	if (chains)
+		print_finding(d, FINE, what,
+			      "%u: TCP segments up to %u arrive in several frames; those sent, and "
+			      "datagrams, have at most %u",
+			      mtu, mtu < SL_MTU_MAX ? mtu : SL_MTU_MAX, most);
+	else
+		print_finding(d, NOTE, what,
+			      "%u, but kernel (Linux 6.6 has it) or driver lacks multi-buffer "
+			      "AF_XDP: packets have at most %u",
+			      mtu, most);
+}
+
+static void try_socket(struct doctor *d, const char *name, uint32_t mtu)
 {
 	char what[40];
 	bool chains = false;
 	int mode = sl_probe_xsk(name, 0, &chains);
 
+	if (mode >= 0)
+		look_at_mtu(d, name, mtu, chains);
 	snprintf(what, sizeof(what), "%s AF_XDP", name);
 	if (mode < 0)
 		print_finding(d, BAD, what, "refused: %s", strerror(-mode));
@@ -127,7 +146,7 @@ static void try_socket(struct doctor *d, const char *name)
 static void try_interface(struct doctor *d, const char *name, const struct sl_nic_info *nic)
 {
 	char what[40];
-	int rc = nic->xdp_prog_id ? -EBUSY : sl_probe_attach(nic->ifindex, false);
+	int rc = nic->xdp_prog_id ? -EBUSY : sl_probe_attach(nic, false);
 
 	snprintf(what, sizeof(what), "%s XDP", name);
 	if (nic->xdp_prog_id)
@@ -136,7 +155,7 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 			      nic->xdp_prog_id);
 	else if (!rc)
 		print_finding(d, FINE, what, "native");
-	else if (!sl_probe_attach(nic->ifindex, true))
+	else if (!sl_probe_attach(nic, true))
 		print_finding(d, NOTE, what, "warning: generic only, native: %s; slower",
 			      strerror(-rc));
 	else
@@ -144,10 +163,10 @@ static void try_interface(struct doctor *d, const char *name, const struct sl_ni
 			      "refused: %s; mode = socket serves it by kernel sockets (HTTP)",
 			      strerror(-rc));
 	if (rc != -EBUSY)
-		try_socket(d, name);
+		try_socket(d, name, nic->mtu);
 }
 
-static void look_at_tags(struct doctor *d, const char *name)
+static void look_at_tags(struct doctor *d, const char *name, int ifindex)
 {
 	char above[128], what[40];
 
@@ -155,6 +174,13 @@ static void look_at_tags(struct doctor *d, const char *name)
 		return;
 	sl_probe_vlans_above(name, above, sizeof(above));
 	snprintf(what, sizeof(what), "%s VLAN", name);
+	if (sl_netdev_has_tags(ifindex)) {
+		print_finding(
+			d, FINE, what,
+			"rxvlan is on; in native mode the XDP program reads stripped tags%s%s",
+			above[0] ? " for " : " if `vlan` is set", above);
+		return;
+	}
 	print_finding(
 		d, NOTE, what,
 		"rxvlan is on: tags are stripped, so `vlan = none` cannot refuse tagged packets%s%s; "
@@ -188,11 +214,7 @@ static void look_at_interface(struct doctor *d, const char *name, bool try)
 		      nic.driver[0] ? nic.driver : "unknown", nic.queue_cnt, nic.queue_max, nic.mtu,
 		      nic.up ? "" : "; down: ip link set up dev it",
 		      try ? "" : "; `sluice doctor IFACE` tries XDP");
-	if (sl_xsk_frame_need(nic.mtu) > FRAME_MAX)
-		print_finding(d, BAD, name,
-			      "MTU %u: packets do not fit frames of AF_XDP; lower it to 1500",
-			      nic.mtu);
-	look_at_tags(d, name);
+	look_at_tags(d, name, nic.ifindex);
 	if (try)
 		try_interface(d, name, &nic);
 }
@@ -248,7 +270,6 @@ static void look_at_rdma_port(struct doctor *d, struct ibv_context *device, uint
 	}
 	if (!active || !shares)
 		return;
-	/* Nothing leaves this host. */
 	broken = sl_rpc_rdma_selftest(device, port_num);
 	print_finding(d, broken ? BAD : FINE, what,
 		      broken ? "%s, though the driver says so: renew it, or the "
@@ -277,12 +298,11 @@ static void look_at_rdma(struct doctor *d)
 		}
 		shares = a.max_srq > 0 && a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
 								IBV_DEVICE_MEM_WINDOW_TYPE_2B);
-		print_finding(
-			d, shares ? FINE : NOTE, what, "%s, %s",
-			ibv_node_type_str(all[i]->node_type),
-			shares ? "connections share receive slots"
-			       : "no shared receive queues or memory windows: each connection has "
-				 "receive slots of its own");
+		print_finding(d, shares ? FINE : NOTE, what, "%s, %s",
+			      ibv_node_type_str(all[i]->node_type),
+			      shares ? "connections share receive slots"
+				     : "no shared receive queues or memory windows: use rdma+ud:// "
+				       "instead of rdma://");
 		for (uint8_t port = 1; port <= a.phys_port_cnt; port++)
 			look_at_rdma_port(d, device, port, shares);
 		ibv_close_device(device);
@@ -314,7 +334,10 @@ static void look_at_backend(struct doctor *d, const char *pool, const struct sl_
 	int rc = sl_server_is(b) ? 0 : sl_rpc_route_info(b->endpoint, &rdma, way, sizeof(way));
 
 	if (sl_server_is(b))
-		snprintf(way, sizeof(way), "a server, through an agent of the gateway's own");
+		snprintf(way, sizeof(way), "a server, %s%s%s",
+			 b->way == SL_VIA_STACK ? "by the workers' own TCP"
+						: "through an agent of the gateway's own",
+			 b->way_why[0] ? ": " : "", b->way_why);
 	snprintf(what, sizeof(what), "backend %.64s/%.64s", pool, b->name);
 	if (!rc) {
 		print_finding(d, FINE, what, "%s: %s%s%s%s%s", b->endpoint, way,
@@ -375,6 +398,8 @@ int cli_doctor(int argc, char **argv)
 	if (all)
 		if_freenameindex(all);
 	look_at_rdma(&d);
+	if (c)
+		sl_ways_choose(NULL, c);
 	for (uint32_t p = 0; c && p < c->pool_cnt; p++) {
 		for (uint32_t b = 0; b < c->pools[p].backend_cnt; b++)
 			look_at_backend(&d, c->pools[p].name, &c->pools[p].backends[b]);

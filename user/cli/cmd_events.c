@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events: a line for each finished request, from GET /requests. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 struct event_view {
 	bool json;
-	uint64_t count, shown; /* count 0: no end */
+	uint64_t count, shown;
 };
 
 static void print_time(const json_t *o, const char *key, const char *name)
@@ -59,7 +58,6 @@ static void print_event(const json_t *o)
 	printf(" %s\n", outcome);
 }
 
-/* Returns false to end. */
 static bool show_line(void *arg, const char *line)
 {
 	struct event_view *v = arg;

@@ -2,10 +2,7 @@
 /*
  * ingress: local sockets for programs whose servers are behind `sluice agent` on other hosts.
  *
- *   program -- TCP or Unix socket --> sluice ingress -- RDMA, TCP or shm --> sluice agent -> server
- *
- * The options become a configuration (ingress_text()), which the gateway runs. It passes on each
- * request unchanged, and has no limits per address, because all clients are of this host.
+ * The options become a configuration, which the gateway runs, without limits per address.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -49,7 +46,6 @@ struct ingress_command {
 	bool print;
 };
 
-/* Returns where an option with a text goes, or NULL. */
 static const char **option_text(struct ingress_command *o, int c)
 {
 	switch (c) {
@@ -104,7 +100,6 @@ static int parse_args(int argc, char **argv, struct ingress_command *o)
 	return CLI_OK;
 }
 
-/* Appends a quoted text of a configuration, in which nothing is expanded. */
 static void add_quoted(struct sl_strbuf *b, const char *text, size_t len)
 {
 	sl_strbuf_char(b, '\'');
@@ -116,7 +111,6 @@ static void add_quoted(struct sl_strbuf *b, const char *text, size_t len)
 	sl_strbuf_char(b, '\'');
 }
 
-/* Appends " KEY = VALUE". */
 static void add_key(struct sl_strbuf *b, const char *key, const char *value)
 {
 	sl_strbuf_printf(b, " %s = ", key);
@@ -130,7 +124,6 @@ static void add_line(struct sl_strbuf *b, const char *key, const char *value)
 	sl_strbuf_char(b, '\n');
 }
 
-/* Appends the address of a listener: "unix:/PATH", "ADDRESS:PORT" or "[ADDRESS]:PORT". */
 static bool add_address(struct sl_strbuf *b, const struct ingress_command *o, const char *at,
 			size_t len)
 {
@@ -162,7 +155,6 @@ static bool add_address(struct sl_strbuf *b, const struct ingress_command *o, co
 	return strcmp(address, "*") == 0 || sl_addr_parse(&parsed, address);
 }
 
-/* Returns the number of listeners, or 0 after a line on stderr. */
 static unsigned add_listeners(struct sl_strbuf *b, const struct ingress_command *o, unsigned pair)
 {
 	const char *at = o->listen[pair];
@@ -190,7 +182,6 @@ static void add_pool(struct sl_strbuf *b, const struct ingress_command *o, unsig
 {
 	const char *at = o->to[pair];
 
-	/* Servers have queues of their own. */
 	sl_strbuf_printf(b, "pool p%u {\n\tbatch { policy = direct }\n", pair);
 	for (unsigned i = 0;; i++, at++) {
 		size_t len = strcspn(at, ",");
@@ -230,7 +221,6 @@ static void add_routes(struct sl_strbuf *b, unsigned pair, unsigned listener_cnt
 	}
 }
 
-/* Writes the configuration. Returns false after a line on stderr. */
 static bool ingress_text(const struct ingress_command *o, struct sl_strbuf *b)
 {
 	sl_strbuf_str(b, "# written by sluice ingress\n");
@@ -259,7 +249,6 @@ static bool ingress_text(const struct ingress_command *o, struct sl_strbuf *b)
 	return true;
 }
 
-/* Prints each mistake in the options. The text's name and lines say nothing to the user. */
 static bool check_text(const char *text)
 {
 	static char lines[SL_CFG_ERR_LEN];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load: options and a URL into struct sl_load_options for tools/load. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +22,7 @@ static const struct option long_options[] = {
 	{"rate", required_argument, NULL, 'r'},
 	{"poisson", no_argument, NULL, 'P'},
 	{"time", required_argument, NULL, 't'},
+	{"requests", required_argument, NULL, 'N'},
 	{"warmup", required_argument, NULL, 'w'},
 	{"body", required_argument, NULL, 'b'},
 	{"size", required_argument, NULL, 's'},
@@ -88,7 +88,6 @@ static bool set_body(struct sl_span *out, const char *name)
 	return buf != NULL;
 }
 
-/* Bytes that differ, so that a mixed-up reply is noticed. */
 static bool make_body(struct sl_span *out, uint32_t len)
 {
 	uint8_t *buf = malloc((size_t)len + 1);
@@ -107,7 +106,7 @@ static const char *take_scheme(const char *url, bool *tls)
 	return strncmp(url, "http://", 7) == 0 ? url + 7 : NULL;
 }
 
-/* Parses http[s]://ADDRESS:PORT/PATH. A numeric address measures no resolver. */
+/* Parses http[s]://ADDRESS:PORT/PATH. */
 static bool parse_url(const char *url, struct sl_load_options *o)
 {
 	const char *p = take_scheme(url, &o->tls), *end;
@@ -174,10 +173,12 @@ static int take_option(int opt, struct sl_load_options *o)
 		ok = parse_count(optarg, BODY_MAX, &n) && make_body(&o->body, n);
 		return check_option(ok, "size", "bytes, 0 to 67108864");
 	case 'e': o->echo = true; return 0;
+	case 'N':
 	case 'p':
 		ok = parse_number(optarg, 1, 1e15, &v);
-		o->per_connection = ok ? (uint64_t)v : 0;
-		return check_option(ok, "per-connection", "requests, at least 1");
+		*(opt == 'N' ? &o->requests : &o->per_connection) = ok ? (uint64_t)v : 0;
+		return check_option(ok, opt == 'N' ? "requests" : "per-connection",
+				    "requests, at least 1");
 	case 'u':
 		o->datagram = true;
 		ok = parse_count(optarg, 65535, &n) && n;
@@ -194,7 +195,7 @@ static int take_option(int opt, struct sl_load_options *o)
 		return check_option(ok, "cpu", "0 to 1023");
 	case 'j': o->json = true; return 0;
 	case 'Q': o->quiet = true; return 0;
-	default: return CLI_USAGE; /* getopt has said why */
+	default: return CLI_USAGE;
 	}
 }
 
@@ -212,7 +213,7 @@ int cli_load(int argc, char **argv)
 	int opt, rc = 0;
 
 	optind = 1;
-	while (!rc && (opt = getopt_long(argc, argv, "n:d:r:Pt:w:b:s:ex:p:u:T:i:q:c:jQ",
+	while (!rc && (opt = getopt_long(argc, argv, "n:d:r:Pt:N:w:b:s:ex:p:u:T:i:q:c:jQ",
 					 long_options, NULL)) != -1)
 		rc = take_option(opt, &o);
 	if (rc)

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * reload: lets a gateway read its file again, and waits until all workers use it. Prints changed
- * settings, and those that need a restart.
- */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +18,6 @@ static void print_names(const char *title, const json_t *names, const char *none
 	putchar('\n');
 }
 
-/* New backends have 1.5 s; then the workers follow. */
 enum { FOLLOW_MS = 15000, LOOK_MS = 20 };
 
 static bool wait_reload(const struct cli_target *t, json_int_t number, struct sl_err *err)

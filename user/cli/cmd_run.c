@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * run: the gateway's process from its configuration to its end. After confine() it can reach only
- * the places of list_places().
- */
+/* After confine() the gateway can reach only the places of list_places(). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -23,6 +20,7 @@
 #include "control/listen.h"
 #include "front/tls/server.h"
 #include "gateway/tls_threads.h"
+#include "gateway/ways.h"
 #include "sandbox/notify.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/supervise.h"
@@ -31,7 +29,6 @@
 
 enum { FIXED_MAX = 8, FOLDERS_MAX = 256 };
 
-/* The reader of standard output may have gone. */
 #define say(...) sl_output_line(STDOUT_FILENO, __VA_ARGS__)
 
 static void print_start(struct sl_gateway *g, const struct sl_config *c, const char *socket)
@@ -107,7 +104,6 @@ static void raise_limits(const struct sl_config *c)
 	bool xdp = sl_config_has_xdp(c);
 	int rc = xdp ? sl_bpffs_mount() : 0;
 
-	/* Whether that is enough is for handshakes to say, if there are any. */
 	(void)getrlimit(RLIMIT_NICE, &nice);
 	if (nice.rlim_cur < SL_TLS_THREAD_RLIMIT) {
 		nice.rlim_cur = SL_TLS_THREAD_RLIMIT;
@@ -117,7 +113,7 @@ static void raise_limits(const struct sl_config *c)
 	}
 	if (setrlimit(RLIMIT_MEMLOCK, &all) != 0 && (xdp || any_endpoint(c, is_rdma))) {
 		sl_probe_host(&host);
-		if (!host.cap_ipc_lock) /* it lifts the limit */
+		if (!host.cap_ipc_lock)
 			sl_log_warn("cannot raise the limit of locked memory and have no "
 				    "CAP_IPC_LOCK: if memory is refused, ulimit -l unlimited, or "
 				    "LimitMEMLOCK=infinity");
@@ -162,7 +158,9 @@ static size_t list_tls_folders(const struct sl_config *c, char (*folders)[PATH_M
 	return n;
 }
 
-/* Paths that are used after the start: by a reload, connects, libraries and logrotate. */
+static struct sl_agent_folder agents_folder;
+
+/* Paths used after the start: by a reload, connects, libraries and logrotate. */
 static size_t list_places(const struct sl_config *c, const char *file,
 			  struct sl_sandbox_place *places, char (*folders)[PATH_MAX])
 {
@@ -197,6 +195,8 @@ static size_t list_places(const struct sl_config *c, const char *file,
 	n = list_tls_folders(c, folders, n);
 	for (uint32_t i = 0; i < c->key_cnt; i++)
 		n = add_folder(c->keys[i].file, folders, n);
+	if (c->limits.port_first)
+		places[cnt++] = (struct sl_sandbox_place){agents_folder.path, SL_SANDBOX_SOCKETS};
 	for (size_t i = 0; i < n; i++)
 		places[cnt++] = (struct sl_sandbox_place){folders[i], SL_SANDBOX_READ};
 	if (log_is_file(c) && n < FOLDERS_MAX) {
@@ -227,10 +227,9 @@ static int enter_sandbox(const struct sl_config *c, const char *file, struct sl_
 	if (!folders)
 		return sl_fail(err, -ENOMEM, "sandbox: out of memory");
 	/*
-	 * Programs, sockets and maps are open descriptors. Updating a map through its descriptor
-	 * needs no capability (Linux 5.19 and newer). RDMA is the exception: each new connection
-	 * to a backend registers the workers' memory. Beyond RLIMIT_MEMLOCK this needs CAP_IPC_LOCK.
-	 * CAP_NET_BIND_SERVICE is for ports that a reload adds.
+	 * Updating a map needs no capability (Linux 5.19 and newer). RDMA registers memory for each
+	 * connection, which beyond RLIMIT_MEMLOCK needs CAP_IPC_LOCK. CAP_NET_BIND_SERVICE is for
+	 * ports that a reload adds.
 	 */
 	if (getrlimit(RLIMIT_MEMLOCK, &locked) != 0 || locked.rlim_cur != RLIM_INFINITY)
 		opt.keep_caps |= any_endpoint(c, is_rdma) ? UINT64_C(1) << CAP_IPC_LOCK : 0;
@@ -315,10 +314,11 @@ static void log_error(const struct sl_err *err)
 	sl_notify_status(err->text);
 }
 
-/* Starts the zygote and opens the gateway. Returns NULL with lines in err. */
 static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zygote,
 				       struct sl_err *err)
 {
+	struct sl_gateway *g;
+
 	if (!cli_config_complete(c, err))
 		return NULL;
 	sl_config_each_warning(c, log_warning, NULL);
@@ -326,14 +326,18 @@ static struct sl_gateway *open_gateway(struct sl_config *c, struct sl_zygote *zy
 	sl_tls_log_ends(c);
 	raise_limits(c);
 	sl_notify_open();
-	return sl_zygote_start(zygote, c, err) == 0 ? sl_gateway_open(c, err) : NULL;
+	g = sl_gateway_open(c, err);
+	if (!g)
+		return NULL;
+	sl_ways_choose(g, c);
+	if (sl_zygote_start(zygote, c, err) == 0)
+		return g;
+	sl_gateway_close(g);
+	return NULL;
 }
 
-static struct sl_agent_folder agents_folder; /* the supervisor's */
-
 /*
- * Writes the text of a configuration into the agents' folder, before each start: the folder may have
- * been removed. Returns the file's path, or NULL and one line in err.
+ * Writes the configuration before each start: the folder may have been removed.
  */
 static const char *write_config(const char *text, struct sl_err *err)
 {
@@ -382,7 +386,6 @@ static int run_gateway(void *arg)
 	return rc;
 }
 
-/* Dead gateways could not remove these under their own account. */
 static void clean_up(void *arg)
 {
 	(void)arg;

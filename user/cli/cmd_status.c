@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status, set, drain: one request to the admin endpoint each. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #include "base/strbuf.h"
 #include "cli/cli.h"
 
-/* "ok 12, expired 3": members that are not zero. */
 static void print_nonzero(const char *title, const json_t *const *objects, size_t cnt)
 {
 	const char *key;
@@ -59,6 +57,9 @@ static void print_interfaces(const json_t *stats)
 		printf("interface %s: %s\n", cli_text(i, "name"), cli_text(i, "attach"));
 		verdicts = json_object_get(i, "verdicts");
 		print_nonzero("  packets: ", &verdicts, 1);
+		if (cli_number(i, "offenders") > 0)
+			printf("  offenders: %.0f addresses are dropped for a time\n",
+			       cli_number(i, "offenders"));
 		json_array_foreach(workers, k, w)
 		{
 			json_array_foreach(json_object_get(w, "ports"), m, p)
@@ -74,13 +75,14 @@ static void print_interfaces(const json_t *stats)
 	}
 }
 
-/* Why a backend that is up gets no requests, or few. */
 static const char *health_of(const json_t *b)
 {
 	if (cli_number(b, "drained") > 0)
 		return " (drained)";
 	if (cli_number(b, "ejected") > 0)
 		return " (ejected for its failures)";
+	if (cli_number(b, "silent") > 0)
+		return " (silent)";
 	if (cli_number(b, "trial") > 0)
 		return " (tried again after failures)";
 	if (json_is_true(json_object_get(b, "other_zone")))
@@ -88,7 +90,6 @@ static const char *health_of(const json_t *b)
 	return json_is_true(json_object_get(b, "backup")) ? " (backup)" : "";
 }
 
-/* "200:12 500:3": statuses of HTTP, else of gRPC calls. */
 static void print_codes(const json_t *o)
 {
 	json_t *codes = json_object_get(o, "codes"), *calls = json_object_get(o, "grpc_codes"), *v;
@@ -100,7 +101,6 @@ static void print_codes(const json_t *o)
 	putchar('\n');
 }
 
-/* Rates and latencies of the last 10 s. */
 static void print_backends(const json_t *stats)
 {
 	json_t *b;
@@ -158,10 +158,38 @@ static void print_routes(const json_t *stats)
 	}
 }
 
+static void print_servers(const json_t *servers, const char *kind, double number)
+{
+	json_t *s;
+	size_t k;
+
+	json_array_foreach(servers, k, s) printf(
+		"server %s, %s %.0f: %s%s%s; in flight %s of %s at a time, waiting %s, "
+		"connections %s\n",
+		cli_text(s, "name"), kind, number,
+		cli_number(s, "up") > 0 ? "up" : "cannot be reached",
+		*cli_text(s, "why") ? ": " : "", cli_text(s, "why"),
+		term_count(cli_number(s, "in_flight")), term_count(cli_number(s, "concurrency")),
+		term_count(cli_number(s, "waiting")), term_count(cli_number(s, "connections")));
+}
+
+static void print_ways(const json_t *stats)
+{
+	json_t *b;
+	size_t n;
+
+	json_array_foreach(json_object_get(stats, "backends"), n, b)
+	{
+		if (*cli_text(b, "way_why"))
+			printf("server %s/%s: %s: %s\n", cli_text(b, "pool"), cli_text(b, "name"),
+			       cli_text(b, "way"), cli_text(b, "way_why"));
+	}
+}
+
 static void print_agents(const json_t *stats)
 {
-	json_t *a, *s;
-	size_t n, k;
+	json_t *a;
+	size_t n;
 
 	json_array_foreach(json_object_get(stats, "agents"), n, a)
 	{
@@ -173,17 +201,11 @@ static void print_agents(const json_t *stats)
 		else
 			printf("starts again after %.0f ms", cli_number(a, "backoff_ms"));
 		printf(", %.0f restarts\n", cli_number(a, "restarts"));
-		json_array_foreach(json_object_get(a, "servers"), k, s) printf(
-			"server %s, agent %.0f: %s%s%s; in flight %s of %s at a time, waiting %s, "
-			"connections %s\n",
-			cli_text(s, "name"), number,
-			cli_number(s, "up") > 0 ? "up" : "cannot be reached",
-			*cli_text(s, "why") ? ": " : "", cli_text(s, "why"),
-			term_count(cli_number(s, "in_flight")),
-			term_count(cli_number(s, "concurrency")),
-			term_count(cli_number(s, "waiting")),
-			term_count(cli_number(s, "connections")));
+		print_servers(json_object_get(a, "servers"), "agent", number);
 	}
+	json_array_foreach(json_object_get(stats, "stack"), n, a) print_servers(
+		json_object_get(a, "servers"), "own TCP of worker", cli_number(a, "worker"));
+	print_ways(stats);
 }
 
 static void print_subsets(const json_t *service)

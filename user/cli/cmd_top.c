@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top and trace: differences between two reads of /stats. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +148,7 @@ static void top_json(const json_t *last, const json_t *now)
 		      worker_rate(last, now, "core.requests"), "connections",
 		      cli_sum_workers(now, "tcp.conns") + cli_sum_workers(now, "sock.conns"),
 		      "in_progress", cli_sum_workers(now, "exchanges_used"), "pools", list);
-	json_object_set(o, "services", list); /* former name, for scripts */
+	json_object_set(o, "services", list);
 	json_dumpf(o, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);

@@ -30,7 +30,6 @@ bool cli_config_complete(struct sl_config *c, struct sl_err *err)
 	struct sl_err more = {text, sizeof(text)};
 	bool ok = true;
 
-	/* All mistakes are reported in one round. */
 	sl_err_set(err, "%s", "");
 	if (sl_config_check_system(c, &more) != 0)
 		ok = sl_err_add(err, more.text);
@@ -98,7 +97,7 @@ static const struct option_row {
 	char letter;
 	bool takes_text;
 	const char *brief, *name;
-	size_t at; /* in struct cli_options: a text or a bool */
+	size_t at;
 } options[] = {
 	{'c', true, "-c", "--config", offsetof(struct cli_options, config)},
 	{'a', true, "", "--admin", offsetof(struct cli_options, admin)},
@@ -122,7 +121,6 @@ static const struct option_row {
 	{'w', false, "-w", "--wait", offsetof(struct cli_options, wait)},
 };
 
-/* Returns the option that `text` names, if the command allows it, or NULL. */
 static const struct option_row *find_option(const char *text, const char *allowed)
 {
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sluice: one binary, a table of subcommands, one file each. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +64,8 @@ const struct cli_command cli_commands[] = {
 		       "Of an interface, beside what the file says, until the gateway ends:\n"
 		       "  deny=PREFIX    drop what these clients send to the listeners\n"
 		       "  allow=PREFIX   let them in; the longest prefix decides\n"
-		       "  remove=PREFIX  remove the rule of that prefix\n",
+		       "  remove=PREFIX  remove the rule of that prefix\n"
+		       "  unban=ADDRESS  serve a repeat offender again (key penalty)\n",
 	 cli_set},
 	{"drain", "[-c FILE] [--wait]", "take no new connections, finish what runs, end",
 	 ADMIN_OPTIONS "  --wait               return when the gateway has ended\n"
@@ -115,6 +115,7 @@ const struct cli_command cli_commands[] = {
 	 "                       rdma+ud://ADDRESS:PORT, tcp://ADDRESS:PORT, or several with\n"
 	 "                       commas between them\n"
 	 "  --to URL             the server: http://HOST:PORT, h2c://HOST:PORT (HTTP/2, gRPC),\n"
+	 "                       https://HOST:PORT, h2://HOST:PORT (both with TLS 1.3),\n"
 	 "                       http+unix:///PATH, h2c+unix:///PATH\n"
 	 "  --host NAME          what to ask the server of the --to before it for, instead of what\n"
 	 "                       clients have asked for: NAME, NAME:PORT\n"
@@ -122,8 +123,14 @@ const struct cli_command cli_commands[] = {
 	 "  --concurrency N      requests that the server gets at a time, or auto: learnt from\n"
 	 "                       its latency (default)\n"
 	 "  --health PATH        ask servers for it every 2 s; without status 200 they get no\n"
-	 "                       requests. h2c: the name of a service for grpc.health.v1\n"
+	 "                       requests. h2c, h2: the name of a service for\n"
+	 "                       grpc.health.v1\n"
 	 "  --health-interval D  time between these checks\n"
+	 "  --ca-file FILE       issuers of certificates of https and h2 servers (those of Debian)\n"
+	 "  --server-name NAME   what the certificate of the --to before it is for, if it is not\n"
+	 "                       the host of the URL\n"
+	 "  --certificate FILE   certificate for servers that want one, with --key FILE\n"
+	 "  --no-verify          accept any certificate: others can read and change everything\n"
 	 "  --user NAME          become this account, without capabilities and in a sandbox, once its\n"
 	 "                       endpoints are open; not with rdma\n"
 	 "  --log-level LEVEL    err, warn, info, debug\n"
@@ -153,6 +160,7 @@ const struct cli_command cli_commands[] = {
 	{"load", "[OPTIONS] http[s]://ADDRESS:PORT/PATH", "load generator, closed or open loop",
 	 "  -n, --connections N  (1)         -d, --depth N     requests in flight on each (1)\n"
 	 "  -t, --time D         (10s)       -w, --warmup D    not counted (500ms)\n"
+	 "  -N, --requests N     end after N replies, or that time\n"
 	 "  -r, --rate R         open loop: R requests per second; latency counts from the\n"
 	 "                       intended time of sending\n"
 	 "  -P, --poisson        with exponential gaps\n"

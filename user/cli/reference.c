@@ -19,7 +19,7 @@
 
 struct reference_page {
 	enum cli_form form;
-	json_t *list; /* CLI_JSON */
+	json_t *list;
 	const char *block;
 };
 
@@ -173,7 +173,6 @@ static void print_keys(struct reference_page *p)
 	sl_config_each_key(print_key, p);
 }
 
-/* The heads of /metrics: "# HELP name text", then "# TYPE name kind". */
 static void print_metrics(struct reference_page *p)
 {
 	char name[100], kind[20];

@@ -19,11 +19,12 @@ struct agent_status {
 	struct sl_agent_status_server servers[SL_CFG_MAX_SERVERS];
 };
 
-static struct agent_status *agents; /* SL_CFG_MAX_AGENTS of them */
+enum { ENTRIES = SL_CFG_MAX_AGENTS + SL_MAX_WORKERS };
+static struct agent_status *agents; /* ENTRIES of them */
 
 int sl_agent_status_make(void)
 {
-	void *at = mmap(NULL, SL_CFG_MAX_AGENTS * sizeof(*agents), PROT_READ | PROT_WRITE,
+	void *at = mmap(NULL, ENTRIES * sizeof(*agents), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (at == MAP_FAILED)
@@ -96,7 +97,7 @@ bool sl_agent_status_get(uint32_t agent, struct sl_agent_info *out)
 	return true;
 }
 
-/* Text for people, whatever an agent has written there. */
+/* Agents are not trusted: the text is terminated, and its control characters are replaced. */
 static void copy_text(char *to, const char *from, size_t size)
 {
 	memcpy(to, from, size);
@@ -111,7 +112,7 @@ bool sl_agent_status_server_get(uint32_t agent, uint32_t line, struct sl_server_
 {
 	const struct sl_agent_status_server *s;
 
-	if (!agents || agent >= SL_CFG_MAX_AGENTS || line >= SL_CFG_MAX_SERVERS)
+	if (!agents || agent >= (uint32_t)ENTRIES || line >= SL_CFG_MAX_SERVERS)
 		return false;
 	s = &agents[agent].servers[line];
 	if (!atomic_load(&s->used))

@@ -7,19 +7,11 @@
 #include "base/check.h"
 #include "config/parse.h"
 
-/* limits.newreno was a bool. */
-static const char *congestion_of(const char *text)
+/* Drops the value of a key that has no effect any more. */
+static const char *nothing_of(const char *text)
 {
-	static const char *const yes[] = {"yes", "true", "on"}, *const no[] = {"no", "false",
-									       "off"};
-
-	for (size_t i = 0; i < SL_ARRAY_LEN(yes); i++) {
-		if (strcmp(text, yes[i]) == 0)
-			return "newreno";
-		if (strcmp(text, no[i]) == 0)
-			return "cubic";
-	}
-	return NULL;
+	(void)text;
+	return "";
 }
 
 /* limits.max_per_address: 0 was no limit beside the share, and 1 is a share in the new key. */
@@ -50,7 +42,8 @@ static const struct conf_alias aliases[] = {
 	{CONF_LIMITS, "max_promoted", CONF_LIMITS, "max_rc_qps", NULL, NULL},
 	{CONF_LIMITS, "max_per_address", CONF_LIMITS, "address_connections", address_connections_of,
 	 "0, or a whole number from 2 to 4000000"},
-	{CONF_LIMITS, "newreno", CONF_TCP, "congestion", congestion_of, "yes or no"},
+	{CONF_LIMITS, "newreno", CONF_TCP, NULL, nothing_of, NULL},
+	{CONF_TCP, "congestion", CONF_TCP, NULL, nothing_of, NULL},
 	{CONF_LIMITS, "keepalive", CONF_TCP, "keepalive", NULL, NULL},
 	{CONF_LIMITS, "rst_closed_ports", CONF_TCP, "rst_closed_ports", NULL, NULL},
 	{CONF_LIMITS, "frame_memory", CONF_MEMORY, "frames", NULL, NULL},
@@ -82,19 +75,21 @@ const char *conf_key_path(enum conf_block block, const char *name, char *buf, si
 static void note_alias(struct conf_parse *p, const struct conf_alias *a, int line)
 {
 	struct sl_config *c = p->cfg;
-	char name[80], now_name[80];
+	char path[80];
 	struct sl_cfg_former_key *more =
 		conf_arena_grow(p->arena, c->former_keys, c->former_key_cnt, sizeof(*more));
 
 	if (!more)
 		return;
 	c->former_keys = more;
-	conf_key_path(a->block, a->name, name, sizeof(name));
-	conf_key_path(a->new_block, a->new_name, now_name, sizeof(now_name));
 	more[c->former_key_cnt++] = (struct sl_cfg_former_key){
 		.line = line,
-		.name = conf_arena_strndup(p->arena, name, strlen(name)),
-		.now = conf_arena_strndup(p->arena, now_name, strlen(now_name)),
+		.name = conf_arena_printf(p->arena, "%s",
+					  conf_key_path(a->block, a->name, path, sizeof(path))),
+		.now = a->new_name ? conf_arena_printf(p->arena, "%s",
+						       conf_key_path(a->new_block, a->new_name,
+								     path, sizeof(path)))
+				   : NULL,
 	};
 }
 

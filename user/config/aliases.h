@@ -9,32 +9,32 @@
 #include "config/keys.h"
 
 struct conf_alias {
-	enum conf_block block; /* block and name in older files */
+	enum conf_block block;
 	const char *name;
 	enum conf_block new_block;
-	const char *new_name;
+	const char *new_name; /* NULL: the key has no effect any more, `value` returns "" */
 	/*
-	 * Returns the value in today's words, "" if the key says nothing new, or NULL if `text` is
-	 * not allowed. NULL: values are unchanged.
+	 * Returns today's value, "" if nothing must be set, NULL if `text` is not allowed. NULL:
+	 * values are unchanged.
 	 */
 	const char *(*value)(const char *text);
 	const char *allowed; /* if there is a function */
 };
 
-/* Returns the alias of that name in a block, or NULL. */
+/* Returns NULL if the name is no former one. */
 const struct conf_alias *conf_alias_find(enum conf_block block, const char *name);
-/* Returns alias number i, or NULL behind the last one. */
+/* Returns NULL behind the last alias. */
 const struct conf_alias *conf_alias_at(size_t i);
 
 struct conf_parse;
 /*
- * Keeps a warning. Returns the value in today's words, or NULL if there is nothing to set, with a
- * mistake if the value is not allowed.
+ * Adds a warning. Returns today's value, or NULL if nothing must be set, with a mistake if the
+ * value is not allowed.
  */
 const char *conf_alias_take(struct conf_parse *p, const struct conf_alias *a, const char *text,
 			    int line);
 
-/* Writes a key with its block, such as "pool.batch.max_latency"; returns buf. */
+/* Writes a path such as "pool.batch.max_latency" to buf; returns buf. */
 const char *conf_key_path(enum conf_block block, const char *name, char *buf, size_t len);
 
 #endif

@@ -14,6 +14,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_BACKEND] = "pool.backend",
 	[CONF_BATCH] = "pool.batch",
 	[CONF_HEALTH] = "pool.health",
+	[CONF_SERVER_TLS] = "pool.tls",
 	[CONF_ROUTE] = "route",
 	[CONF_RESPOND] = "route.respond",
 	[CONF_MATCH] = "route.match",
@@ -28,6 +29,7 @@ static const char *const block_names[CONF_BLOCK_CNT] = {
 	[CONF_ACCESS_LOG] = "access_log",
 	[CONF_AGENTS] = "agents",
 	[CONF_TRACE] = "trace",
+	[CONF_PENALTY] = "penalty",
 	[CONF_QUOTA] = "quota",
 	[CONF_KEYS] = "keys",
 };
@@ -45,7 +47,6 @@ const char *conf_block_bare(enum conf_block block)
 	return dot ? dot + 1 : name;
 }
 
-/* Returns CONF_BLOCK_CNT for the root. */
 enum conf_block conf_block_parent(enum conf_block block)
 {
 	if (block == CONF_ROOT)
@@ -54,7 +55,7 @@ enum conf_block conf_block_parent(enum conf_block block)
 		return CONF_LISTENER;
 	if (block >= CONF_RESPOND && block <= CONF_MIRROR)
 		return CONF_ROUTE;
-	if (block == CONF_BACKEND || block == CONF_BATCH || block == CONF_HEALTH)
+	if (block >= CONF_BACKEND && block <= CONF_SERVER_TLS)
 		return CONF_POOL;
 	return CONF_ROOT;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules between keys, once the whole file is read. */
 #include "config/server.h"
 #include "config/parse.h"
 
@@ -34,7 +33,6 @@ static const char *server_upgrades[] = {"websocket"};
 _Static_assert(!offsetof(struct sl_cfg_pool, name) && !offsetof(struct sl_cfg_listener, name),
 	       "looked for by one function");
 
-/* Returns the index among cnt objects of that size; cnt, after a mistake, if none has the name. */
 static uint32_t find_name(struct conf_parse *p, const struct conf_route_ref *r, int line,
 			  const char *key, const char *name, const void *all, size_t size,
 			  uint32_t cnt)
@@ -93,7 +91,6 @@ static void use_pool(struct conf_parse *p, struct conf_route_ref *r)
 		return;
 	pool = &c->pools[at];
 	route->pool = (int32_t)at;
-	/* A pool is direct as a whole. */
 	if (route->policy == SL_POLICY_DIRECT ||
 	    (pool->batch.policy == SL_POLICY_DIRECT && route->policy >= 0))
 		conf_fail(p, route->line, route,
@@ -139,7 +136,7 @@ static void check_route(struct conf_parse *p, struct conf_route_ref *r)
 		r->pools.no_default = true;
 	}
 	if (route->redirect && !route->reply_status)
-		route->reply_status = 308; /* the method stays, and it may be remembered */
+		route->reply_status = 308; /* keeps the method; permanent */
 	if (route->redirect && (route->reply_status < 301 || route->reply_status > 308 ||
 				(route->reply_status > 303 && route->reply_status < 307)))
 		conf_fail(p, route->line, r,
@@ -235,7 +232,6 @@ static bool same_header(const struct sl_cfg_route *a, const struct sl_cfg_route 
 				      : a->header == b->header;
 }
 
-/* Such routes must differ in their methods. */
 static void check_overlap(struct conf_parse *p, const struct sl_cfg_route *route,
 			  const struct sl_cfg_route *before)
 {
@@ -320,7 +316,6 @@ static void check_interfaces(struct conf_parse *p)
 	}
 }
 
-/* Kernel sockets serve HTTP only, and only local listeners. */
 static void check_reachable(struct conf_parse *p, const struct sl_cfg_listener *l)
 {
 	if (conf_diags_has(&p->mistakes, l))
@@ -392,7 +387,7 @@ static void check_host(struct conf_parse *p, const struct sl_cfg_backend *b)
 	if (b->host && b->endpoint && !sl_server_is(b))
 		conf_fail(p, b->line, b,
 			  "found host = \"%.64s\" with endpoint = \"%.100s\"; allowed: with http, "
-			  "h2c, http+unix and h2c+unix",
+			  "h2c, https, h2, http+unix and h2c+unix",
 			  b->host, b->endpoint);
 }
 
@@ -405,7 +400,8 @@ static void check_servers(struct conf_parse *p)
 		struct sl_cfg_pool *pool = &c->pools[i];
 
 		for (uint32_t b = 0; b < pool->backend_cnt; b++) {
-			cnt += sl_server_is(&pool->backends[b]);
+			cnt += sl_server_is(&pool->backends[b]) &&
+			       pool->backends[b].via != SL_VIA_STACK;
 			check_host(p, &pool->backends[b]);
 		}
 		conf_check_health(p, pool);
@@ -521,6 +517,10 @@ void conf_check(struct conf_parse *p)
 		conf_fail(p, p->line[CONF_TRACE], NULL,
 			  "found trace without request_id and otlp; allowed: trace { request_id = "
 			  "yes }, trace { otlp = URL }, or both");
+	if (p->line[CONF_PENALTY] && !p->cfg->penalty.after &&
+	    !conf_diags_has(&p->mistakes, &p->line[CONF_PENALTY]))
+		conf_fail(p, p->line[CONF_PENALTY], NULL,
+			  "found penalty without after; allowed: penalty { after = N }");
 	check_interfaces(p);
 	check_workers(p);
 	check_listener_cnt(p);
@@ -533,6 +533,8 @@ void conf_check(struct conf_parse *p)
 	check_listeners(p);
 	check_pools(p);
 	check_servers(p);
+	conf_check_server_tls(p);
+	conf_check_via(p);
 	conf_check_quotas(p);
 	conf_check_keys(p);
 	check_routes(p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys about clients and header fields, for the table in keys.c. */
+/* Rows of keys.c about clients and header fields. */
 #ifndef SL_CONFIG_CLIENT_KEYS_H
 #define SL_CONFIG_CLIENT_KEYS_H
 
@@ -11,6 +11,12 @@
 #define KEYS(name_, type_, f, ...)                                                                 \
 	{                                                                                          \
 		CONF_KEYS, false, false, FIELD(struct sl_cfg_keys, f), name_, &type_, __VA_ARGS__  \
+	}
+
+#define PENALTY(name_, type_, list_, f, ...)                                                       \
+	{                                                                                          \
+		CONF_PENALTY, list_, false, FIELD(struct sl_config, penalty.f), name_, &type_,     \
+			__VA_ARGS__                                                                \
 	}
 
 #define CORS(name_, type_, list_, f, ...)                                                          \
@@ -79,7 +85,22 @@
 	     .help = "request header with the key. authorization: with the scheme Bearer. " \
 	     	"Others: the key alone"), \
 	KEYS("forward", conf_bool, forward, .fallback = "no", \
-	     .help = "pass the header on to backends, where headers are passed on"),
+	     .help = "pass the header on to backends, where headers are passed on"), \
+	PENALTY("after", conf_uint, false, after, 1, 1000000, .what = "a whole number from 1 to 1000000", \
+		.help = "refusals of an address before its packets to the listeners are dropped. " \
+			"Connections and requests count that limits.address_* or quotas with by = " \
+			"address refuse. IPv6: of a /64. Datagrams never count, nor do clients behind " \
+			"a PROXY header, of a listener with forwarded = append, or without XDP. " \
+			"The block needs this key"), \
+	PENALTY("within", conf_duration, false, within_ns, SEC, 86400 * SEC, "10s", \
+		.help = "time in which so many refusals are tolerated: the time of a token bucket " \
+			"of `after`"), \
+	PENALTY("time", conf_duration, false, time_ns, SEC, 86400 * SEC, "60s", \
+		.help = "time for which packets are dropped, also of open connections"), \
+	PENALTY("except", conf_except, true, except, \
+		.what = "up to 4096 addresses and prefixes as 192.0.2.0/24, no bit set beyond the length", \
+		.help = "clients that are never dropped, such as health checks and NAT gateways. " \
+			"Those in proxy_protocol of a listener never are"),
 #define CONF_ROUTE_CLIENT_KEYS \
 	ROUTE("set_header", conf_set_header, true, route.request_rules, \
 	      .what = "up to 32 texts as \"name: value\", each name once, none of a connection, a body or the gateway's own", \

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration: one file in, one const struct out, or a line for each mistake, "FILE:LINE:
- * what was found; what is allowed". sl_config_check_system() checks what needs the machine
- * (interfaces, key files, backends).
- *
- *   interface "eth0" { queues = {0, 1}  mode = auto }
- *   workers { count = 2  cpus = {0, 1} }
- *   listener web { address = "10.99.0.1"  port = 8080  protocols = {http, datagram} }
- *   pool score {
- *           backend a { endpoint = "shm:///run/sluice/score.sock" }
- *           batch { policy = adaptive  bound = 10ms }
- *   }
- *   route "/score" { methods = {POST}  pool = score  deadline = 1s }
+ * The configuration: a file becomes one const struct, or a line for each mistake.
  *
  * A pool is a group of backends that do the same work, with one queue and one batch controller per
- * worker. Everything belongs to the struct until sl_config_free(). Durations are nanoseconds, sizes
- * bytes.
+ * worker. All memory belongs to the struct until sl_config_free(). Durations are in nanoseconds,
+ * sizes in bytes.
  */
 #ifndef SL_CONFIG_CONFIG_H
 #define SL_CONFIG_CONFIG_H
@@ -38,10 +27,7 @@ enum sl_attach_mode {
 	SL_ATTACH_ADOPT,
 	SL_ATTACH_SOCKET, /* kernel sockets */
 };
-/*
- * Policies of batch sizes: number in the maps, name in C, name in the file. Keys, metrics, queue
- * lanes and the policy table (batch/policy.h) are generated from this list.
- */
+/* Policies of batch sizes: number in the maps, name in C, name in the file. */
 #define SL_POLICIES(X)                                                                             \
 	X(0, ADAPTIVE, adaptive)                                                                   \
 	X(1, FIXED, fixed)                                                                         \
@@ -56,7 +42,7 @@ enum sl_policy {
 enum sl_bound_mode { SL_BOUND_SOFT, SL_BOUND_HARD };
 /* Treatment of paths that servers read in several ways. */
 enum sl_path_policy {
-	SL_PATH_AUTO = -1, /* in a route: the value in `limits` */
+	SL_PATH_AUTO = -1, /* the value in `limits` */
 	SL_PATH_CHECK,
 	SL_PATH_REFUSE,
 	SL_PATH_NORMALISE,
@@ -83,13 +69,12 @@ struct sl_cfg_interface {
 	uint16_t queues[SL_MAX_QUEUES];
 	uint16_t queue_cnt; /* 0: all receive queues */
 	uint32_t ring_size;
-	uint16_t vlan;                   /* SL_VLAN_ANY, SL_VLAN_NONE, or its number */
+	uint16_t vlan;                   /* or SL_VLAN_ANY, SL_VLAN_NONE */
 	struct sl_cfg_prefixes prefixes; /* the longest that matches decides */
 	uint32_t allow_cnt;              /* not 0: unmatched addresses are denied */
 	int line;
 };
 
-/* A file that another module reads, and the line that names it. */
 struct sl_cfg_file {
 	const char *path;
 	int line;
@@ -114,40 +99,43 @@ struct sl_cfg_tls {
 
 struct sl_cfg_listener {
 	const char *name;
-	struct sl_addr at;              /* zeros: any; family 0: any of both families ("*") */
-	bool http, datagram;            /* http: HTTP/1.1, HTTP/2 and gRPC */
-	bool local;                     /* also by kernel sockets */
-	const char *socket;             /* path of a Unix socket, instead of `at`; NULL: none */
-	const char *group;              /* may use the socket; NULL: the account's group */
-	uint32_t mode;                  /* of the socket */
-	uint8_t forwarded;              /* enum sl_forwarded */
-	uint8_t half_close;             /* enum sl_half_close */
+	struct sl_addr at;   /* zeros: any; family 0: any of both families ("*") */
+	bool http, datagram; /* http: HTTP/1.1, HTTP/2 and gRPC */
+	bool local;          /* also on kernel sockets */
+	const char *socket;  /* path of a Unix socket, instead of `at`; NULL: none */
+	const char *group;   /* the socket's; NULL: the account's */
+	uint32_t mode;
+	uint8_t forwarded; /* enum sl_forwarded */
+	uint8_t half_close;
 	struct sl_cfg_prefixes proxies; /* peers that must send a PROXY header */
 	struct sl_cfg_tls *tls;
-	struct sl_tls_server *tls_server; /* by sl_tls_load() */
+	struct sl_tls_server *tls_server;
 	int line;
 };
 
 struct sl_cfg_backend {
 	const char *name;
 	const char *endpoint; /* shm:///path, rdma://addr:port or tcp://host:port */
-	const char *first;    /* until `endpoint` is connected; NULL: that */
-	const char *fallback; /* while `endpoint` cannot be reached; NULL: none */
+	const char *first;    /* until `endpoint` is connected; NULL: none */
+	const char *fallback; /* while `endpoint` is unreachable; NULL: none */
 	const char *key_file;
-	const char *source, *device; /* local, for rdma endpoints; NULL: from the IP route */
+	const char *source, *device; /* local, of rdma endpoints; NULL: by the IP route */
 	uint8_t device_port;         /* 0: any */
 	uint8_t tos;
-	uint32_t owner;       /* account that may listen on shm, beside root and the gateway's */
+	uint32_t owner;       /* may listen on shm, like root and the gateway's account */
 	uint32_t concurrency; /* http, h2c: concurrent requests; 0: learnt */
-	const char *host;     /* http, h2c: Host of all requests; NULL: the client's */
+	const char *host;     /* http, h2c: Host field; NULL: the client's */
+	uint8_t via;          /* enum sl_via, of a server, as configured */
+	uint8_t way;          /* SL_VIA_AGENT or SL_VIA_STACK; see gateway/ways.h */
+	char way_why[96];     /* reason for via = auto */
 	uint32_t weight;
-	bool backup;          /* serves if no other does */
+	bool backup;          /* used if no other is available */
 	const char *zone;     /* NULL: the gateway's */
-	uint64_t health_hash; /* http, h2c: of the pool's health checks; 0: none */
+	uint64_t server_hash; /* of the pool's blocks health and tls; 0: none */
 	int line;
 };
 
-/* Failures that count for the ejection of a backend; each includes those before it. */
+/* Failures that eject a backend; each value includes those before it. */
 enum sl_eject { SL_EJECT_NONE, SL_EJECT_LOST, SL_EJECT_GATEWAY, SL_EJECT_5XX };
 
 enum { SL_CFG_WEIGHT_MAX = 256 };
@@ -156,31 +144,50 @@ enum { SL_CFG_MAX_AGENTS = 16, SL_CFG_MAX_SERVERS = 256 /* backends that are ser
 struct sl_cfg_batch {
 	uint8_t policy; /* enum sl_policy */
 	uint32_t max_size;
-	uint64_t bound_ns;  /* adaptive, aimd: p99 latency bound */
-	uint8_t bound_mode; /* enum sl_bound_mode */
-	uint32_t size;      /* fixed */
-	uint64_t delay_ns;  /* fixed */
-	double eta;         /* adaptive: efficiency knob, 0..1 */
+	uint64_t bound_ns; /* adaptive, aimd: p99 latency bound */
+	uint8_t bound_mode;
+	uint32_t size;     /* fixed */
+	uint64_t delay_ns; /* fixed */
+	double eta;        /* adaptive: efficiency knob, 0..1 */
 };
 
-/* Health checks of servers (http, h2c) by agents. */
+/* Connections to a server: those of an agent, or of the worker's own TCP. */
+enum sl_via { SL_VIA_AGENT, SL_VIA_STACK, SL_VIA_AUTO };
+
+/* Returns "agent" or "stack". */
+static inline const char *sl_cfg_way_name(const struct sl_cfg_backend *b)
+{
+	return b->way == SL_VIA_STACK ? "stack" : "agent";
+}
+
+/* Health checks of http and h2c servers by agents. */
 struct sl_cfg_health {
 	bool on;
 	const char *path;    /* http */
-	const char *service; /* h2c; NULL: the server as a whole */
+	const char *service; /* h2c; NULL: the whole server */
 	uint32_t expect, failures;
 	uint64_t interval_ns, timeout_ns;
 	int line;
 };
 
+/* TLS to https and h2 servers. */
+#define SL_CFG_CA_FILE "/etc/ssl/certs/ca-certificates.crt"
+struct sl_cfg_server_tls {
+	const char *server_name;                      /* NULL: the endpoint's host */
+	struct sl_cfg_file ca_file, certificate, key; /* `path` of the last two may be NULL */
+	bool verify;
+	int line; /* 0: no block */
+};
+
 struct sl_cfg_pool {
 	const char *name;
 	struct sl_cfg_health health;
+	struct sl_cfg_server_tls tls;
 	struct sl_cfg_backend *backends;
 	uint32_t backend_cnt;
 	struct sl_cfg_batch batch;
-	uint32_t max_queue; /* requests waiting, per worker */
-	uint32_t subset;    /* members that each worker uses: at most backend_cnt; 0: all */
+	uint32_t max_queue; /* per worker */
+	uint32_t subset;    /* backends that each worker uses; 0: all */
 	uint64_t max_body;
 	uint64_t max_reply_head;
 	uint32_t max_reply_fields;
@@ -188,6 +195,7 @@ struct sl_cfg_pool {
 	uint32_t eject_failures; /* in a row */
 	uint64_t eject_ns;       /* first back-off */
 	uint64_t slow_start_ns;  /* 0: none */
+	uint64_t progress_ns;    /* 0: backends are never silent */
 	uint8_t fair;            /* enum sl_fair_by */
 	const char *fair_header;
 	int line;
@@ -196,20 +204,21 @@ struct sl_cfg_pool {
 struct sl_cfg_limits {
 	uint32_t max_connections, max_half_open;
 	uint32_t max_exchanges;
-	uint32_t max_promoted; /* connections of a worker */
+	uint32_t max_promoted; /* per worker */
 	/* Shares of a worker per client address, 0..1; 1: no limit. */
 	double address_connections; /* from 2 on: a number of connections */
 	double address_exchanges, address_reading, address_frames;
 	uint32_t address_requests; /* per second; 0: no limit */
-	uint64_t frame_memory;     /* per worker: UMEM size */
+	uint64_t frame_memory;     /* UMEM size per worker */
 	uint64_t reorder_memory;
 	uint32_t max_head, max_target, max_headers, max_pipeline, max_streams;
 	uint64_t max_body, max_message;
 	uint64_t header_timeout_ns, idle_timeout_ns, body_timeout_ns, send_timeout_ns;
-	uint64_t body_rate, send_rate; /* least bytes per second; 0: any */
+	uint64_t body_rate, send_rate; /* minimum bytes per second; 0: none */
 	uint64_t keepalive_ns, drain_timeout_ns;
-	bool newreno, rst_closed_ports;
-	uint8_t path; /* enum sl_path_policy */
+	bool rst_closed_ports;
+	uint16_t port_first, port_last; /* for own connections to servers; 0: none */
+	uint8_t path;                   /* enum sl_path_policy */
 };
 
 /* Roles of admin clients; each includes the rights of those before it. */
@@ -219,10 +228,10 @@ enum { SL_CFG_TOKEN_MIN = 16, SL_CFG_TOKEN_MAX = 256, SL_CFG_SOCKET_MAX = 100 };
 
 struct sl_cfg_admin {
 	const char *socket;        /* a path, "auto" or "none" */
-	const char *owner, *group; /* account of the socket; NULL: the gateway's at its start */
+	const char *owner, *group; /* the socket's; NULL: as the process starts */
 	uint8_t group_role;        /* enum sl_admin_role */
 	const char *address;
-	uint16_t port; /* 0: no TCP */
+	uint16_t port;
 	const char *token_file;
 	const char **hosts; /* allowed values of Host besides the address */
 	uint32_t host_cnt;
@@ -231,9 +240,7 @@ struct sl_cfg_admin {
 
 enum sl_access_log_format { SL_ACCESS_LOG_JSON, SL_ACCESS_LOG_COMBINED };
 
-/*
- * Optional fields of a line, from which keys and lines are generated: name in C, name in the file.
- */
+/* Optional fields of a line: name in C, name in the file. */
 #define SL_LOG_FIELDS(X)                                                                           \
 	X(LISTENER, "listener")                                                                    \
 	X(TLS, "tls")                                                                              \
@@ -260,13 +267,20 @@ enum sl_log_field {
 struct sl_cfg_access_log {
 	const char *file; /* a path, or "-"; NULL: none */
 	uint8_t format;
-	uint32_t fields; /* bit per enum sl_log_field; 0: all of them */
-	double sample;   /* share of successful requests; others are always logged */
+	uint32_t fields; /* bit per enum sl_log_field; 0: all */
+	double sample;   /* share of successful requests; failures are always logged */
+};
+
+/* Addresses that limits refuse too often: the XDP program drops their packets for a time. */
+struct sl_cfg_penalty {
+	uint32_t after; /* refusals; 0: no penalty */
+	uint64_t within_ns, time_ns;
+	struct sl_cfg_prefixes except;
+	struct sl_quota_table *table;
 };
 
 enum { SL_CFG_OTLP_MAX = 250 };
 
-/* Request ids and traces. */
 struct sl_cfg_trace {
 	bool request_id;
 	const char *otlp; /* URL of the collector; NULL: none */
@@ -274,49 +288,49 @@ struct sl_cfg_trace {
 	uint64_t slow_ns; /* 0: no request is slow */
 };
 
-/* Returns true if requests have ids or traces. */
+/* Returns true if requests get ids or spans. */
 static inline bool sl_cfg_traces(const struct sl_cfg_trace *t)
 {
 	return t->request_id || t->otlp;
 }
 
-/* Splits http://ADDRESS:PORT/PATH. Returns false if it is none. */
+/* Parses http://ADDRESS:PORT/PATH. Returns false if malformed; *path points into url. */
 bool sl_cfg_parse_otlp(const char *url, struct sl_addr *at, const char **path);
 
+/* Returns a bit per field to log; none configured: all. */
 static inline uint32_t sl_log_fields(const struct sl_cfg_access_log *l)
 {
 	return l->fields ? l->fields : (1u << SL_LOG_FIELD_CNT) - 1;
 }
 
-#define SL_AUTO UINT64_MAX /* a duration that is measured, not given */
+#define SL_AUTO UINT64_MAX /* the duration is measured */
 
 struct sl_cfg_setting {
 	const char *text; /* "listener web.port = 8080" */
 	bool restart;     /* takes effect at the next start */
 };
 
-/* The gateway's own agents. */
 struct sl_cfg_agents {
 	uint32_t count;
 	int32_t cpus[SL_CFG_MAX_AGENTS];
 	uint32_t cpu_cnt;    /* 0: not pinned */
-	uint32_t server_cnt; /* 0: none is started */
+	uint32_t server_cnt; /* 0: no agents */
 };
 
-/* Lines of `sl_config` and its parts count through the file and its includes. */
+/* Line numbers of struct sl_config count through the file with its includes merged. */
 struct sl_cfg_location {
 	const char *file;
 	int line;
 };
 
 struct sl_cfg_segment {
-	int first; /* line of this piece's first line */
+	int first; /* merged line of its first line */
 	struct sl_cfg_location at;
 };
 
 struct sl_cfg_former_key {
 	int line;
-	const char *name, *now; /* "limits.keepalive", "tcp.keepalive" */
+	const char *name, *now; /* "limits.keepalive", "tcp.keepalive"; NULL: has no effect */
 };
 
 struct sl_config {
@@ -346,33 +360,33 @@ struct sl_config {
 	struct sl_cfg_admin admin;
 	struct sl_cfg_access_log access_log;
 	struct sl_cfg_trace trace;
+	struct sl_cfg_penalty penalty;
 	struct sl_cfg_agents agents;
-	const char *zone; /* of the gateway; NULL: none */
+	const char *zone;
 	const char *user; /* account after the start; "root": unchanged, without capabilities */
 	const char **descriptor_sets; /* gRPC reflection */
 	uint32_t descriptor_set_cnt;
 	int descriptor_sets_line, cpus_line, user_line;
 	struct sl_descriptors *descriptors; /* set by the caller */
-	uint8_t log_level;                  /* enum sl_log_level */
-	struct sl_cfg_setting *settings;    /* settings in the file's order */
+	uint8_t log_level;
+	struct sl_cfg_setting *settings;
 	uint32_t setting_cnt;
 	void *arena;
 	/* Free what other modules added. */
 	void (*release[3])(struct sl_config *c);
 };
 
-/* Registers a function for sl_config_free(); each counts once. */
+/* Registers a function for sl_config_free(), once. */
 void sl_config_on_free(struct sl_config *c, void (*fn)(struct sl_config *c));
 
 /*
- * Parses "192.0.2.0/24", "fd00::/8" or an address. Returns false if it is none, or has bits beyond
- * its length.
+ * Parses "192.0.2.0/24", "fd00::/8" or an address. Returns false if bits are set beyond its length.
  */
 bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p);
 /* Returns true if a prefix contains the address; ignores `deny`. */
 bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a);
 
-/* Returns true if no reply of the pool gets to a client: its backends may be down. */
+/* Returns true if no client gets replies of the pool. */
 bool sl_cfg_is_mirror_only(const struct sl_config *c, uint32_t pool);
 
 enum {
@@ -388,69 +402,73 @@ enum {
 	SL_CFG_MAX_HOSTS = 64,         /* per route */
 	SL_CFG_MAX_MATCHES = 32,       /* per route */
 	SL_CFG_MAX_CERTIFICATES = 256, /* per listener */
+	SL_CFG_MAX_SERVER_FILES = 64,  /* of all pools' tls blocks, each counted once */
 	SL_CFG_MAX_HANDSHAKE_THREADS = 16
 };
 
-/*
- * Returns NULL and in err a line for each mistake, with '\n' between them; the last line counts
- * those without room. A loaded file must have an interface, listener and route; parsed text need
- * not.
- */
 enum { SL_CFG_ERR_LEN = 32 << 10 };
+/*
+ * Reads a file, which must have a listener and a route. Returns a configuration to be freed; NULL:
+ * mistakes. err has a line for each, "FILE:LINE: found X; allowed: Y"; the last one counts those
+ * without room.
+ */
 struct sl_config *sl_config_load(const char *file, struct sl_err *err);
 /*
- * The same, without a look at this host: accounts, or the file's owner and mode. sl_config_load()
- * requires a file that root, the caller's account or the account behind sudo owns and no other
- * account can write. If it returns NULL, err has the mistakes of sl_config_check_system() too.
+ * The same, without the host's accounts and the file's owner and mode. sl_config_load() requires a
+ * file that root, the caller or the account behind sudo owns and no other account can write. Its
+ * err also has mistakes of sl_config_check_system().
  */
 struct sl_config *sl_config_load_offline(const char *file, struct sl_err *err);
-/* Returns true if the file is correct as far as it goes, but names no interface. */
+/* Returns true if the file's only mistake is that it names no interface. */
 bool sl_config_lacks_interface(const char *file);
+/* The same for a text; `name` is the file's, in err. Needs no listener or route. */
 struct sl_config *sl_config_parse(const char *text, const char *name, struct sl_err *err);
 /* Checks interfaces, queues and key files. Returns 0, or -1 and lines as above. */
 int sl_config_check_system(const struct sl_config *c, struct sl_err *err);
-/* Calls fn for each thing that is allowed, but seldom meant, such as a pool without a route. */
 /* `line`: "FILE:LINE: text", without the word warning. */
 typedef void sl_config_warn_fn(void *arg, const char *line);
+/* Calls fn for what is allowed, but seldom intended, such as a pool without a route. */
 void sl_config_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
-/* The same for former names of keys only. */
+/* The same for former key names only. */
 void sl_config_each_former_key(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
+/* Frees a configuration. NULL is allowed. */
 void sl_config_free(struct sl_config *c);
-/* Returns the file and line of a line of the configuration. */
+/* Returns file and line of a merged line number. The name belongs to c. */
 struct sl_cfg_location sl_config_location(const struct sl_config *c, int line);
 
 /*
- * Writes the path of the admin endpoint's Unix socket; by default SL_RUN_DIR/INTERFACE.sock; "" for
- * none. `in_netns`: the default in a network namespace where another gateway has that name; false
- * if there is none.
+ * Writes the path of the admin socket, by default SL_RUN_DIR/INTERFACE.sock; "" for none.
+ * `in_netns`: the default if a gateway of another network namespace has that name; false: none.
  */
 bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[108]);
 /*
- * Returns true if `file` is a default name, "eth0.sock" or "eth0@4026531840.sock", of an interface
- * of this network namespace.
+ * Returns true for a default socket name of this network namespace: "eth0.sock" or
+ * "eth0@4026531840.sock".
  */
 bool sl_config_is_admin_socket(const char *file);
 
 /* Returns true if an interface may get an XDP program. */
 bool sl_config_has_xdp(const struct sl_config *c);
+/* Returns each worker's maximum of connections to servers with via = stack. */
+uint32_t sl_config_server_ports(const struct sl_config *c);
 
 /*
- * Returns the folder of sockets: SL_RUN_DIR for root and where the account may write, else
- * $XDG_RUNTIME_DIR/sluice, else /tmp/sluice-UID. The first call decides for the process.
+ * Returns the folder of sockets: SL_RUN_DIR for root or if writable, else $XDG_RUNTIME_DIR/sluice,
+ * else /tmp/sluice-UID. The first call decides.
  */
 const char *sl_run_dir(void);
-/* Makes that folder. Returns 0, or -errno also if another account owns it. */
+/* Makes that folder. Returns 0 or -errno; -EPERM: another account owns it or can write. */
 int sl_run_dir_make(void);
 
-/* Calls fn for each setting that differs; of those that need a restart, or of the others. */
 typedef void sl_config_diff_fn(void *arg, const char *key);
+/* Calls fn for each different setting that needs a restart, or that does not. */
 void sl_config_diff(const struct sl_config *a, const struct sl_config *b, bool restart,
 		    sl_config_diff_fn *fn, void *arg);
 
 /* Copies settings that need a restart from `now` to `next`. */
 void sl_config_keep(struct sl_config *next, const struct sl_config *now);
 
-/* A key of the reference, in the order of the table. */
+/* A key of the reference. */
 struct sl_config_key {
 	const char *block, *name;
 	char allowed[400];
@@ -458,6 +476,7 @@ struct sl_config_key {
 	bool list, required, restart;
 	const char *help;
 };
+/* Calls fn for each key of the table; the struct is valid during the call. */
 void sl_config_each_key(void (*fn)(void *arg, const struct sl_config_key *key), void *arg);
 
 #endif

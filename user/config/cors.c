@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The block cors of routes. */
 #include "config/parse.h"
 
 #include <string.h>
@@ -8,7 +7,6 @@
 
 enum { NAME_LEN = 64, LIST_LEN = 1024, ORIGIN_LEN = 300 };
 
-/* A serialised origin (RFC 6454 6.2). Browsers send it in lower case. */
 static bool is_origin(const char *text)
 {
 	static const char chars[] = "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]";
@@ -37,7 +35,6 @@ static bool set_origins(struct conf_value *v)
 
 const struct conf_type conf_origins = {set_origins, NULL};
 
-/* Appends to the text of a field. */
 static bool append_element(struct conf_value *v)
 {
 	const char **list = conf_field(v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defaults of keys that modules also use without a file, as numbers in the unit of their names. */
+/* Defaults that modules also use without a file, as numbers in the unit of their names. */
 #ifndef SL_CONFIG_DEFAULTS_H
 #define SL_CONFIG_DEFAULTS_H
 
@@ -18,7 +18,6 @@
 /* Capacity of the parsers, besides the four pseudo-header fields of HTTP/2. */
 #define SL_MAX_HEADERS_LIMIT 124
 
-/* As the file would say it: SL_DEFAULT_TEXT(SL_DEFAULT_MAX_HEAD_KIB) "k". */
 #define SL_DEFAULT_TEXT(number)  SL_DEFAULT_TEXT_(number)
 #define SL_DEFAULT_TEXT_(number) #number
 

@@ -16,7 +16,6 @@ void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *f
 	if (conf_diags_full(m))
 		return;
 	vsnprintf(text, sizeof(text), fmt, ap);
-	/* One line, whatever the file contained. */
 	for (char *c = text; *c; c++) {
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
@@ -62,7 +61,6 @@ bool conf_diags_within(const struct conf_diags *m, int first, int last)
 	return false;
 }
 
-/* Insertion sort keeps the order of mistakes of one line. */
 static void sort_mistakes(struct conf_diags *m)
 {
 	for (uint32_t i = 1; i < m->cnt; i++) {

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collects the mistakes of a file and prints them in the order of the file, one line each:
- * "FILE:LINE: found X; allowed: Y".
- *
- *   conf_diag_add() ... -> conf_diags_print() -> conf_diags_free()
- *
- * Parsing stops at CONF_DIAGS_MAX mistakes.
+ * Collects a file's mistakes and prints them in order: "FILE:LINE: found X; allowed: Y". Parsing
+ * stops at CONF_DIAGS_MAX mistakes.
  */
 #ifndef SL_CONFIG_DIAGNOSTICS_H
 #define SL_CONFIG_DIAGNOSTICS_H
@@ -24,7 +20,7 @@ struct sl_config;
 struct conf_diag {
 	int line;
 	const void *of; /* NULL: none */
-	char *text;     /* NULL: out of memory */
+	char *text;
 };
 
 struct conf_diags {
@@ -34,9 +30,10 @@ struct conf_diags {
 	uint32_t cnt;
 };
 
-/* Adds a mistake as one line, unless the list is full. */
+/* Copies a mistake unless the list is full. `of`: its object, for conf_diags_has(). */
 void conf_diag_add(struct conf_diags *m, int line, const void *of, const char *fmt, va_list ap)
 	__attribute__((format(printf, 4, 0)));
+/* Returns true if no more fit. */
 static inline bool conf_diags_full(const struct conf_diags *m)
 {
 	return m->cnt == CONF_DIAGS_MAX;
@@ -45,8 +42,9 @@ static inline bool conf_diags_full(const struct conf_diags *m)
 bool conf_diags_has(const struct conf_diags *m, const void *of);
 /* Returns true if these lines have a mistake of no object. */
 bool conf_diags_within(const struct conf_diags *m, int first, int last);
-/* Writes lines with '\n' between them; the last one counts mistakes without room. */
+/* Sorts mistakes, and writes a line each; the last one counts mistakes without room. */
 void conf_diags_print(struct conf_diags *m, struct sl_err *err);
+/* Frees the texts. */
 void conf_diags_free(struct conf_diags *m);
 
 #endif

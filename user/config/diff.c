@@ -21,7 +21,6 @@ static const char *setting_key(const char *setting, char *buf, size_t len)
 	return buf;
 }
 
-/* The first pass has told a changed value. */
 static bool told_before(const struct sl_config *x, const struct sl_config *y, const char *key)
 {
 	char other[1200];
@@ -70,8 +69,9 @@ void sl_config_keep(struct sl_config *into, const struct sl_config *from)
 	next->reorder_memory = now->reorder_memory;
 	next->max_head = now->max_head;
 	next->keepalive_ns = now->keepalive_ns;
-	next->newreno = now->newreno;
 	next->rst_closed_ports = now->rst_closed_ports;
+	next->port_first = now->port_first;
+	next->port_last = now->port_last;
 	if (next->max_target > next->max_head)
 		next->max_target = next->max_head;
 	if (next->max_body > next->frame_memory / 2)

@@ -20,7 +20,7 @@ static int check_kind(const struct stat *st, struct sl_err *why)
 	return S_ISREG(st->st_mode) ? 0 : sl_fail(why, -1, "%s; allowed: a regular file", kind);
 }
 
-/* SUDO_UID is the account that has called sudo(8), and so can be root. */
+/* SUDO_UID has called sudo(8), and so can be root. */
 static bool has_called_sudo(uid_t owner)
 {
 	const char *caller = getenv("SUDO_UID");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a configuration file, if it belongs to an administrator of this host. */
 #ifndef SL_CONFIG_FILE_H
 #define SL_CONFIG_FILE_H
 
@@ -15,9 +14,9 @@ struct conf_file_id {
 };
 
 /*
- * Returns the text of a regular file of at most `limit` bytes; the caller frees it. Returns NULL on
- * errors, with "X; allowed: Y" in why. Unless `any_owner`, the owner must be root, this process's
- * account or the account that called sudo. No other account may have write access. Never blocks.
+ * Reads a regular file of at most `limit` bytes; the caller frees the text. NULL: "X; allowed: Y"
+ * in why. Unless `any_owner`, the owner must be root, this process's account or the one that called
+ * sudo, and no other may have write access. Never blocks.
  */
 char *conf_file_read(const char *path, size_t limit, bool any_owner, struct conf_file_id *id,
 		     struct sl_err *why);

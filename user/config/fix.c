@@ -11,7 +11,7 @@
 
 struct fix_edit {
 	size_t at, len;
-	const char *text; /* in place of these bytes */
+	const char *text;
 };
 
 struct fix_block {
@@ -24,7 +24,7 @@ struct fix_block {
 
 struct fix {
 	const char *text, *name;
-	char *copy; /* the lexer changes it */
+	char *copy;
 	struct conf_lexer lex;
 	struct conf_arena *arena;
 	struct fix_edit *edits;
@@ -68,7 +68,6 @@ static int add_edit(struct fix *f, size_t at, size_t len, const char *text)
 	return 0;
 }
 
-/* Deletes the line, too, if nothing else is in it. */
 static struct fix_edit deletion_of(const struct fix *f, size_t begin, size_t end)
 {
 	size_t from = begin, to = end;
@@ -102,7 +101,6 @@ static int add_moved(struct fix *f, const char **moved, const char *name, const 
 	return *moved ? 0 : fail_memory(f);
 }
 
-/* Returns "" for none, NULL after an error. */
 static const char *new_value(struct fix *f, const struct conf_alias *a, size_t at, size_t end)
 {
 	const char *old = conf_arena_strndup(f->arena, f->text + at, end - at), *value = NULL;
@@ -123,7 +121,6 @@ static const char *new_value(struct fix *f, const struct conf_alias *a, size_t a
 	return value;
 }
 
-/* [begin, end) is `name = value`, the value from value_at on. */
 static int fix_alias(struct fix *f, struct fix_block *in, const struct conf_alias *a, size_t begin,
 		     size_t value_at, size_t end)
 {
@@ -144,7 +141,6 @@ static int fix_alias(struct fix *f, struct fix_block *in, const struct conf_alia
 			       ? -1
 			       : 0;
 	if (!in->moved) {
-		/* The block comes here, end_route() has its text. */
 		in->first_edit = f->edit_cnt;
 		return add_edit(f, begin, end - begin, "") ||
 				       add_moved(f, &in->moved, a->new_name, value)

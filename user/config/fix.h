@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rewrites former names of keys in the text of a configuration. Comments and layout stay. A statement
- * that belongs into another block today moves there:
- *
- *   limits { keepalive = 5s }         ->  tcp { keepalive = 5s }
- *   route "/" { reply = 204 }         ->  route "/" { respond { status = 204 } }
- *
- * The function changes nothing else. An included file is fixed by itself.
+ * Replaces former names of keys in a configuration. Statements of other blocks today move there.
+ * Included files are not changed.
  */
 #ifndef SL_CONFIG_FIX_H
 #define SL_CONFIG_FIX_H
@@ -15,11 +10,11 @@
 #include "base/strbuf.h"
 
 /*
- * Appends the new text to `out`. Returns 0, or -1 and a line in err if the text has a syntax error
- * or a value has no equivalent. `name` is the file's name in that line.
+ * Appends the new text to `out`. Returns 0, or -1 after a syntax error or if a value has no
+ * equivalent. `name`: the file's, in err.
  */
 int sl_config_fix(const char *text, const char *name, struct sl_strbuf *out, struct sl_err *err);
-/* Reads a file and does the same. */
+/* The same for a file. */
 int sl_config_fix_file(const char *file, struct sl_strbuf *out, struct sl_err *err);
 
 #endif

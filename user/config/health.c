@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of pool.health. */
 #include <string.h>
 
 #include "base/fnv.h"
 #include "config/parse.h"
 #include "config/server.h"
 
-/* Texts of a request line and of the agents' list. */
 static bool is_visible(const char *text)
 {
 	for (; *text; text++) {
@@ -37,12 +35,12 @@ void conf_check_health(struct conf_parse *p, struct sl_cfg_pool *pool)
 		if (!sl_server_is(&pool->backends[b]))
 			continue;
 		servers++;
-		pool->backends[b].health_hash = hash_health(h);
+		pool->backends[b].server_hash = hash_health(h);
 	}
 	if (!servers)
 		conf_fail(p, h->line, h,
 			  "found health in pool \"%s\" without an unmodified server; allowed: with "
-			  "http, h2c, http+unix and h2c+unix",
+			  "http, h2c, https, h2, http+unix and h2c+unix",
 			  pool->name);
 	if (h->path[0] != '/' || !is_visible(h->path))
 		conf_fail(

@@ -11,7 +11,7 @@
 
 struct include_source {
 	const char *file;
-	const struct include_source *parent; /* the file that includes this one; NULL: the first */
+	const struct include_source *parent; /* NULL: the first file */
 	struct conf_file_id id;
 	unsigned depth;
 };
@@ -21,7 +21,7 @@ struct include_merge {
 	struct sl_strbuf *out;
 	int line; /* next line of the merged text */
 	unsigned cnt;
-	bool complete; /* what came last is incomplete */
+	bool stopped; /* the rest of the text is left out: cut off, or at a limit */
 };
 
 static void append_text(struct include_merge *m, const char *text, size_t len)
@@ -31,7 +31,6 @@ static void append_text(struct include_merge *m, const char *text, size_t len)
 		m->line += text[i] == '\n';
 }
 
-/* Text that follows is of this line of the file. */
 static void begin_piece(struct include_merge *m, const char *file, int line)
 {
 	struct sl_config *c = m->p->cfg;
@@ -55,7 +54,7 @@ static void add_source(struct include_merge *m, const char *path)
 	c->sources[c->source_cnt++] = path;
 }
 
-/* A sandbox must let a reload read the file also if it is a link. */
+/* A reload in the sandbox must be able to read the target of a link, too. */
 static void add_sources(struct include_merge *m, const char *path)
 {
 	char target[PATH_MAX];
@@ -87,7 +86,7 @@ static void include_file(struct include_merge *m, const struct include_source *p
 	char *text;
 
 	if (s.depth > SL_CFG_INCLUDE_DEPTH || ++m->cnt > SL_CFG_MAX_INCLUDES) {
-		m->complete = true;
+		m->stopped = true;
 		conf_fail(m->p, line, NULL,
 			  "found include of \"%.300s\" beyond %d %s; allowed: fewer", path,
 			  s.depth > SL_CFG_INCLUDE_DEPTH ? SL_CFG_INCLUDE_DEPTH
@@ -114,7 +113,6 @@ static void include_file(struct include_merge *m, const struct include_source *p
 
 static _Thread_local int glob_error;
 
-/* A missing folder has no file that matches. */
 static int on_glob_error(const char *path, int error)
 {
 	(void)path;
@@ -129,7 +127,6 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns the folder with its last slash, with \ before characters of patterns. */
 static char *folder_of(struct include_merge *m, const char *file, bool escaped)
 {
 	const char *slash = strrchr(file, '/');
@@ -158,7 +155,7 @@ static void include_pattern(struct include_merge *m, const struct include_source
 			  pattern, strerror(glob_error ? glob_error : ENOMEM));
 	if (!rc)
 		qsort(found.gl_pathv, found.gl_pathc, sizeof(*found.gl_pathv), by_name);
-	for (size_t i = 0; !rc && i < found.gl_pathc && !m->complete; i++) {
+	for (size_t i = 0; !rc && i < found.gl_pathc && !m->stopped; i++) {
 		const char *path = conf_arena_strndup(m->p->arena, found.gl_pathv[i],
 						      strlen(found.gl_pathv[i]));
 
@@ -186,7 +183,7 @@ static void include_word(struct include_merge *m, const struct include_source *s
 	} else if (!pattern) {
 		include_file(m, s, line, path);
 	} else {
-		/* The folder counts also without a file in it: a reload may find one. */
+		/* A reload may find files in a folder that is empty now. */
 		const char *first = conf_arena_printf(
 			m->p->arena, "%s%.*s", value[0] == '/' ? "" : folder_of(m, s->file, false),
 			(int)plain, value);
@@ -204,21 +201,21 @@ static void take_text(struct include_merge *m, const struct include_source *s, c
 
 	begin_piece(m, s->file, 1);
 	conf_scan_begin(&scan, m->p, text, m->line - 1);
-	while (!m->complete && conf_scan_run(&scan)) {
+	while (!m->stopped && conf_scan_run(&scan)) {
 		append_text(m, from, (size_t)(scan.lex.at - from));
 		append_text(m, "\n", 1);
 		from = scan.lex.at;
-		for (unsigned i = 0; i < scan.word_cnt && !m->complete; i++)
+		for (unsigned i = 0; i < scan.word_cnt && !m->stopped; i++)
 			include_word(m, s, scan.words[i].line + scan.shift, scan.words[i].value);
 		begin_piece(m, s->file, scan.lex.line);
 		scan.shift = m->line - scan.lex.line;
 	}
-	if (m->complete)
+	if (m->stopped)
 		return;
 	append_text(m, from,
 		    scan.cut ? (size_t)(scan.cut > from ? scan.cut - from : 0) : strlen(from));
 	append_text(m, "\n", s->parent ? 1 : 0);
-	m->complete = scan.stopped;
+	m->stopped = scan.stopped;
 }
 
 void conf_include(struct conf_parse *p, const char *name, const struct conf_file_id *id, char *text,

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of keys of the type conf_enum. */
 #include "config/keys.h"
 #include "sluice/types.h"
 
@@ -39,6 +38,13 @@ const struct conf_name conf_bound_modes[] = {
 	{"hard", SL_BOUND_HARD},
 	{0},
 };
+const struct conf_name conf_vias[] = {
+	{"agent", SL_VIA_AGENT},
+	{"stack", SL_VIA_STACK},
+	{"auto", SL_VIA_AUTO},
+	{0},
+};
+
 const struct conf_name conf_ejects[] = {
 	{"5xx", SL_EJECT_5XX},
 	{"gateway", SL_EJECT_GATEWAY},
@@ -83,7 +89,6 @@ const struct conf_name conf_continuers[] = {
 	{0},
 };
 
-/* Values of a route's `path`; `limits` uses the table from the second entry on. */
 const struct conf_name conf_path_policies[] = {
 	{"auto", SL_PATH_AUTO},           {"check", SL_PATH_CHECK}, {"refuse", SL_PATH_REFUSE},
 	{"normalise", SL_PATH_NORMALISE}, {"raw", SL_PATH_RAW},     {0},
@@ -122,12 +127,6 @@ const struct conf_name conf_half_closes[] = {
 const struct conf_name conf_client_certs[] = {
 	{"require", SL_CLIENT_CERT_REQUIRE},
 	{"optional", SL_CLIENT_CERT_OPTIONAL},
-	{0},
-};
-
-const struct conf_name conf_congestion[] = {
-	{"cubic", false},
-	{"newreno", true},
 	{0},
 };
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the table of keys, by their block. */
 #ifndef SL_CONFIG_KEY_ROWS_H
 #define SL_CONFIG_KEY_ROWS_H
 
@@ -33,7 +32,7 @@
 		CONF_WORKERS, list_, false, FIELD(struct sl_config, f), name_, &type_,             \
 			__VA_ARGS__, .restart = true                                               \
 	}
-/* Those that only say what is let through. */
+/* Keys of an interface that only restrict what is accepted. */
 #define EDGE(name_, type_, list_, f, ...)                                                          \
 	{                                                                                          \
 		CONF_INTERFACE, list_, false, FIELD(struct sl_cfg_interface, f), name_, &type_,    \
@@ -66,6 +65,11 @@
 #define HEALTH(name_, type_, f, ...)                                                               \
 	{                                                                                          \
 		CONF_HEALTH, false, false, FIELD(struct sl_cfg_health, f), name_, &type_,          \
+			__VA_ARGS__                                                                \
+	}
+#define SERVER_TLS(name_, type_, f, ...)                                                           \
+	{                                                                                          \
+		CONF_SERVER_TLS, false, false, FIELD(struct sl_cfg_server_tls, f), name_, &type_,  \
 			__VA_ARGS__                                                                \
 	}
 #define ROUTE(name_, type_, list_, f, ...)                                                         \

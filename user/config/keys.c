@@ -28,7 +28,6 @@ const struct conf_key conf_keys[] = {
 	     	"segments, %2f, encoded letters. check: passes the path unchanged if all "
 	     	"readings select one route, else 400. refuse: 400. normalise: rewrites to "
 	     	"a plain path, or 400. raw: no check"),
-	/* Its text replaces the statement before any key is read, include.h. */
 	ROOT_LIST("include", conf_nowhere, file,
 		  .what = "paths, or patterns such as \"conf.d/*.conf\", outside of all blocks",
 		  .help = "files to read in place of this statement, in the order of their "
@@ -57,8 +56,8 @@ const struct conf_key conf_keys[] = {
 
 	EDGE("vlan", conf_vlan, false, vlan, .fallback = "none",
 	     .what = "none, any, or a number from 1 to 4094",
-	     .help = "VLAN of the listeners. Packets with another tag go to the kernel. A NIC "
-	     	"that strips tags hides them; see ethtool -K IF rxvlan off"),
+	     .help = "VLAN of the listeners. Packets with another tag go to the kernel. Tags "
+	     	"that the NIC strips are read from Linux 6.8 on, else see ethtool -K IF rxvlan off"),
 	EDGE("allow", conf_allow, true, prefixes, .what = "prefixes like 192.0.2.0/24 or fd00::/8",
 	     .help = "client prefixes that may reach the listeners; all others are denied. The "
 	     	"longest prefix of allow and deny decides"),
@@ -175,13 +174,18 @@ const struct conf_key conf_keys[] = {
 	POOL("slow_start", conf_duration, slow_start_ns, 0, 3600 * SEC, "10s",
 	     .help = "time in which the share of a backend that returns grows from a tenth; 0: "
 	     	"none"),
+	POOL("progress", conf_duration, progress_ns, 0, 3600 * SEC, "1s",
+	     .help = "a backend at which requests wait gets no new ones if none was answered "
+	     	"for this time, and for 8 times its usual time, until it answers; 0: never. "
+	     	"For streams, and requests that are not batched (policy = direct)"),
 
 	BACKEND("endpoint", conf_backend_endpoint, true, endpoint,
-		.what = ENDPOINTS ", tcp://HOST:PORT, http://HOST:PORT, h2c://HOST:PORT, http+unix:///PATH or h2c+unix:///PATH",
+		.what = ENDPOINTS ", tcp://HOST:PORT, http://HOST:PORT, h2c://HOST:PORT, https://HOST:PORT, h2://HOST:PORT, http+unix:///PATH or h2c+unix:///PATH",
 		.help = "address of the backend. shm: this host. rdma: reliable connections. "
 			"rdma+ud: datagrams, for many backends that are seldom used. tcp: TLS "
 			"1.3 with the shared key. http and h2c: an unmodified server, for which "
-			"the gateway starts an agent"),
+			"the gateway starts an agent. https and h2: the same with TLS 1.3, see "
+			"pool.tls; h2 is HTTP/2, with gRPC"),
 	BACKEND("concurrency", conf_uint_or_auto, false, concurrency, 1, 65535, "auto",
 		.help = "requests at a time to an unmodified server from each agent. auto: "
 			"learnt from latency. While others wait, one client address gets at "
@@ -189,6 +193,11 @@ const struct conf_key conf_keys[] = {
 	BACKEND("host", conf_authority, false, host, .what = "NAME, NAME:PORT or [IPV6]:PORT",
 		.help = "Host and :authority for an unmodified server; none: as the client sent "
 			"it"),
+	BACKEND("via", conf_enum, false, via, .fallback = "agent", .names = conf_vias,
+		.help = "connections to an unmodified server. agent: those of an agent process. "
+			"stack: of the worker's own TCP, for http://ADDRESS:PORT that is reached "
+			"by an interface with XDP. Needs tcp.server_ports. auto: stack where it "
+			"is possible at the start or reload, else agent"),
 	BACKEND("weight", conf_uint, false, weight, 1, SL_CFG_WEIGHT_MAX, "1",
 		.help = "share of the requests, in proportion to other backends that are as fast "
 			"and as busy"),
@@ -236,7 +245,8 @@ const struct conf_key conf_keys[] = {
 	HEALTH("service", conf_string, service, 1, 120, .what = "the name of a gRPC service",
 	       .help = "what h2c servers are asked by grpc.health.v1; none: the server as a whole"),
 	HEALTH("interval", conf_duration, interval_ns, 100 * MS, 3600 * SEC, "2s",
-	       .help = "time between checks of a server by each agent, with a tenth of random delay"),
+	       .help = "time between checks of a server by each agent, or by the gateway with via = "
+	       	"stack, with a tenth of random delay"),
 	HEALTH("timeout", conf_duration, timeout_ns, 10 * MS, 3600 * SEC, "1s",
 	       .help = "time that a check may take. It does not count while the server has as many "
 	       	"requests as backend.concurrency allows"),
@@ -244,6 +254,22 @@ const struct conf_key conf_keys[] = {
 	HEALTH("failures", conf_uint, failures, 1, 1000, "2",
 	       .help = "failed checks in a row after which a server gets no requests; one that "
 	       	"succeeds ends this"),
+	SERVER_TLS("ca_file", conf_file, ca_file, .fallback = SL_CFG_CA_FILE,
+		   .what = "the absolute path of a PEM file",
+		   .help = "issuers of the certificates of https and h2 servers"),
+	SERVER_TLS("server_name", conf_server_name, server_name,
+		   .what = "the name of a host, or an address",
+		   .help = "name that the certificate must have, and that the server is told "
+		   	"(SNI); none: the host of the endpoint. Addresses are not sent as SNI"),
+	SERVER_TLS("certificate", conf_file, certificate, .what = "the absolute path of a PEM file",
+		   .help = "certificate, with its chain, for servers that require one of their "
+		   	"clients"),
+	SERVER_TLS("key", conf_file, key, .what = "the absolute path of a PEM file",
+		   .help = "private key of certificate. Only agents read it; a file that accounts "
+		   	"other than owner and group can use is refused"),
+	SERVER_TLS("verify", conf_bool, verify, .fallback = "yes",
+		   .help = "no: any certificate is accepted, so a party in between can read "
+		   	"and change everything"),
 	BATCH("max_latency", conf_duration, bound_ns, 50 * US, 600 * SEC, "50ms",
 	      .help = "adaptive, aimd: latency that 99 % of the requests must keep"),
 	BATCH("on_overload", conf_enum, bound_mode, .fallback = "soft", .names = conf_bound_modes,
@@ -309,6 +335,13 @@ const struct conf_key conf_keys[] = {
 	ROUTE("idempotent", conf_enum, false, route.idempotent, .fallback = "auto",
 	      .names = conf_idempotence, .help = "the request may be sent again; auto: by its "
 	            	"method"),
+	ROUTE("hedge", conf_hedge, false, pools.hedge_ns, MS, 3600 * SEC, .fallback = "no",
+	      .what = "no, p95, or a time from 1ms to 1h",
+	      .help = "send a request that is not answered after this time to a second backend "
+	      	"of the pool. The first reply counts, and the other request is cancelled. "
+	      	"Only for requests that may be sent again and are not streamed. The pool's "
+	      	"retry budget limits it. p95: the time in which 95 of 100 requests of such "
+	      	"routes are answered"),
 	ROUTE("stream", conf_enum, false, route.streams, .fallback = "auto", .names = conf_streams,
 	      .help = "pass requests on while they arrive, unbatched; replies may come "
 	      	"meanwhile. Backends need on_stream. Only max_body of the route limits "
@@ -368,8 +401,8 @@ const struct conf_key conf_keys[] = {
 
 	AFFINITY("by", conf_enum, false, by, .names = conf_affinity_bys,
 		 .help = "what requests have in common that go to the same backend of the pool, by "
-		 	"consistent hashing. A backend with more than 1.25 times the average of "
-		 	"open requests gets no more. header: value of a header. metadata: the same "
+		 	"consistent hashing. A backend that has clearly more than 1.25 times the "
+		 	"average of open requests gets no more. header: value of a header. metadata: the same "
 		 	"for gRPC. cookie: value of a cookie. address: the client's. prefix: the "
 		 	"beginning of the body, such as a prompt"),
 	AFFINITY("name", conf_string, false, name, 1, 64, .what = "the name of a header or cookie",
@@ -464,10 +497,12 @@ const struct conf_key conf_keys[] = {
 	LIMIT("drain_timeout", conf_duration, drain_timeout_ns, 0, 3600 * SEC, "15s",
 	      .help = "time for requests to finish after SIGTERM"),
 
-	TCP("congestion", conf_enum, newreno, .fallback = "cubic", .names = conf_congestion,
-	    .help = "congestion control (RFC 9438, RFC 6582)"),
 	TCP("keepalive", conf_duration, keepalive_ns, 0, 86400 * SEC, DEFAULT(KEEPALIVE_S) "s",
 	    .help = "idle time before TCP keep-alive probes; 0: no probes"),
+	TCP("server_ports", conf_port_range, port_first, .what = "two ports such as 20000-29999",
+	    .help = "local ports of connections to servers with via = stack, divided among the "
+	    	"workers. They must be outside of net.ipv4.ip_local_port_range, or listed in "
+	    	"net.ipv4.ip_local_reserved_ports; none: no such servers"),
 	TCP("rst_closed_ports", conf_bool, rst_closed_ports, .fallback = "no",
 	    .help = "answer segments to closed ports of served addresses with RST"),
 

@@ -21,6 +21,7 @@ enum conf_block {
 	CONF_BACKEND,
 	CONF_BATCH,
 	CONF_HEALTH,
+	CONF_SERVER_TLS,
 	CONF_ROUTE,
 	CONF_RESPOND,
 	CONF_MATCH,
@@ -35,6 +36,7 @@ enum conf_block {
 	CONF_ACCESS_LOG,
 	CONF_AGENTS,
 	CONF_TRACE,
+	CONF_PENALTY,
 	CONF_QUOTA,
 	CONF_KEYS,
 	CONF_BLOCK_CNT,
@@ -49,13 +51,13 @@ struct conf_value {
 	const struct conf_key *key;
 	const char *text;
 	int line;
-	bool offline; /* do not look at this host */
+	bool offline; /* no look at this host */
 };
 
 struct conf_type {
 	/* Returns false if text is not allowed. */
 	bool (*set)(struct conf_value *v);
-	/* Writes the allowed values as text, as "a whole number from 1 to 65535". */
+	/* Writes the allowed values, as "a whole number from 1 to 65535". */
 	void (*allowed)(const struct conf_key *k, char *buf, size_t len);
 };
 
@@ -83,7 +85,7 @@ extern const struct conf_name conf_attach_modes[], conf_fair_keys[], conf_polici
 	conf_route_policies[], conf_bound_modes[], conf_priorities[], conf_idempotence[],
 	conf_strips[], conf_underscores[], conf_streams[], conf_continuers[], conf_path_policies[],
 	conf_log_formats[], conf_forwarded_ways[], conf_half_closes[], conf_client_certs[],
-	conf_roles[], conf_congestion[], conf_match_beyond[], conf_quota_bys[], conf_ejects[],
+	conf_roles[], conf_match_beyond[], conf_quota_bys[], conf_ejects[], conf_vias[],
 	conf_affinity_bys[];
 enum {
 	CONF_MAX_KEYS = 256,
@@ -92,28 +94,32 @@ enum {
 extern const struct conf_key conf_keys[];
 extern const size_t conf_key_cnt;
 
-/* Returns the index in conf_keys, or -1. */
+/* Returns an index of conf_keys, or -1. */
 int conf_key_find(enum conf_block block, const char *name);
-/* "listener"; with the block it lies in: "pool.batch". */
+/* Returns the name with its parent: "listener", "pool.batch". */
 const char *conf_block_name(enum conf_block block);
-/* The same without its parent block. */
+/* The same without the parent. */
 const char *conf_block_bare(enum conf_block block);
+/* Returns the outer block. */
 enum conf_block conf_block_parent(enum conf_block block);
-/* Returns the block of that name in b, or CONF_ROOT if there is none. */
+/* Returns CONF_ROOT if b has no such block. */
 enum conf_block conf_block_child(enum conf_block b, const char *name);
+/* Writes the allowed values. */
 void conf_key_allowed(const struct conf_key *k, char *buf, size_t len);
 
+/* Returns the member that the key sets. */
 static inline void *conf_field(const struct conf_value *v)
 {
 	return (char *)v->obj + v->key->offset;
 }
 
+/* Returns true for a valid number. */
 static inline bool conf_in_range(const struct conf_key *k, uint64_t n)
 {
 	return n >= k->min && n <= k->max;
 }
 
-/* Copies the value's text into its field. */
+/* Copies the value's text into its field. Returns false without memory. */
 bool conf_store_text(const struct conf_value *v);
 
 extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, conf_port, conf_pow2,
@@ -126,20 +132,23 @@ extern const struct conf_type conf_string, conf_account, conf_bool, conf_uint, c
 	conf_certificates, conf_log_fields, conf_set_header, conf_drop_header, conf_private_keys,
 	conf_route_listeners, conf_header_field, conf_nowhere, conf_unix_path, conf_file_mode,
 	conf_rate, conf_route_quotas, conf_depths, conf_route_keys, conf_origins, conf_cors_methods,
-	conf_cors_headers, conf_percent, conf_split_header, conf_otlp, conf_usage_member;
+	conf_cors_headers, conf_percent, conf_split_header, conf_port_range, conf_otlp,
+	conf_usage_member, conf_hedge, conf_except, conf_server_name;
 
-/* Takes the text "name: value" of a header field. Returns false if it is none. */
+/*
+ * Splits the header field "name: value" into copies. Returns false if malformed, or without memory.
+ */
 bool conf_parse_field(struct conf_value *v, const char **name, const char **value);
-/* Parses "10.0.0.1", "fd00::1" or "*"; false if it is none. */
+/* Parses "10.0.0.1", "fd00::1" or "*" (zeros). Returns false if malformed. */
 bool conf_parse_address(const char *text, struct sl_addr *a);
-/* Parses "100/s" to the rate of *b; false if it is none. */
+/* Parses "100/s" to the rate of *b. Returns false if malformed. */
 bool conf_parse_rate(struct sl_span text, struct sl_cfg_bucket *b);
-/* Sets burst and times of a bucket with a rate. False: it takes too long to fill. */
+/* Sets burst and times of a bucket from its rate. Returns false if it takes too long to fill. */
 bool conf_bucket_finish(struct sl_cfg_bucket *b);
-/* RFC 9110 5.6.2, at most max bytes. */
+/* Returns true for a token of RFC 9110 5.6.2 of 1 to max bytes. */
 bool conf_is_token(const char *text, size_t max);
 
-/* Routes, and the names of what may come later in the file. */
+/* Routes, with names of objects that may come later in the file. */
 struct conf_match_ref {
 	struct sl_cfg_match match;
 	const char *pool;
@@ -157,8 +166,8 @@ struct conf_route_ref {
 	int pool_line, listener_line, quota_line, keys_line;
 	int affinity_line; /* 0: no block */
 	const char *split_pool, *mirror_pool;
-	int split_line, mirror_line;
-	bool responds; /* it has a respond block */
+	int split_line, mirror_line, hedge_line;
+	bool responds; /* has a respond block */
 };
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The blocks of API keys, and their names in routes. */
 #include "config/parse.h"
 
 #include <string.h>
@@ -37,7 +36,6 @@ void *conf_new_keys(struct conf_parse *p, const char *title, int line)
 	k = &c->keys[c->key_cnt++];
 	k->name = title;
 	k->line = line;
-	/* The name is the realm of a challenge. */
 	if (!conf_is_token(title, NAME_LEN))
 		conf_fail(p, line, k,
 			  "found keys \"%.64s\"; allowed: a name of up to 64 letters, digits and "
@@ -46,7 +44,6 @@ void *conf_new_keys(struct conf_parse *p, const char *title, int line)
 	return k;
 }
 
-/* Fields that the gateway reads or replaces itself cannot hold a key. */
 static bool can_hold_key(const char *header)
 {
 	static const char *const others[] = {"host",         "connection",        "content-length",

@@ -15,7 +15,6 @@ static void check_complete(struct conf_parse *p)
 		conf_fail(p, 1, NULL, "found no route; allowed: at least one");
 }
 
-/* Frees the configuration after mistakes, and returns NULL with a line in err for each. */
 static struct sl_config *finish_load(struct conf_parse *p, struct sl_err *err)
 {
 	if (!p->mistakes.cnt)
@@ -51,7 +50,6 @@ static void parse_text(struct conf_parse *p, const struct conf_file_id *id, char
 	if (!all.err)
 		conf_parse_text(p, sl_strbuf_cstr(&all));
 	sl_strbuf_fini(&all);
-	/* Checks across blocks need the whole file. */
 	if (!p->stopped)
 		conf_check(p);
 	conf_parse_settle(p);
@@ -90,7 +88,7 @@ static bool read_file(struct conf_parse *p, const char *file, struct sl_err *err
 	return true;
 }
 
-/* Without XDP the gateway needs no rights: another account than root serves as itself. */
+/* Without XDP the gateway needs no privileges: it keeps its account unless that is root. */
 static void use_own_account(struct sl_config *c)
 {
 	const struct passwd *pw;

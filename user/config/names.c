@@ -11,7 +11,6 @@ static unsigned min_of(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Optimal string alignment distance. Names that are too long are FAR from all others. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
@@ -58,7 +57,6 @@ static enum conf_block home_of(const char *name)
 
 void conf_names_hint(enum conf_block b, const char *name, char *buf, size_t len)
 {
-	/* A third of the name may be wrong. */
 	unsigned best = (unsigned)strlen(name) / 3 + 1;
 	const char *nearest = NULL;
 	enum conf_block home = home_of(name);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Suggests the key or block that an unknown name may mean. */
 #ifndef SL_CONFIG_NAMES_H
 #define SL_CONFIG_NAMES_H
 
 #include "config/keys.h"
 
 /*
- * Writes " (did you mean NAME?)" for the nearest name in the block, " (it belongs into BLOCK)" if
- * another block has the name, or nothing.
+ * Writes " (did you mean NAME?)" for the nearest name, " (it belongs into BLOCK)" if another block
+ * has it, or nothing.
  */
 void conf_names_hint(enum conf_block b, const char *name, char *buf, size_t len);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects of the blocks of a configuration: the parser begins one at the title of each block. */
 #include "config/parse.h"
 
 #include <string.h>
@@ -7,7 +6,6 @@
 #include "base/check.h"
 #include "base/num.h"
 
-/* Returns NULL when the array is full. */
 static void *next_of(void *array, size_t size, uint32_t *cnt, uint32_t max)
 {
 	return *cnt < max ? (char *)array + size * (*cnt)++ : NULL;
@@ -44,7 +42,6 @@ static void *new_listener(struct conf_parse *p, const char *title, int line)
 		l->name = title;
 		l->line = line;
 	}
-	/* It may have a tls block of its own. */
 	p->obj[CONF_TLS] = NULL;
 	p->line[CONF_TLS] = 0;
 	conf_forget_keys(p, CONF_TLS);
@@ -73,7 +70,6 @@ static void *new_pool(struct conf_parse *p, const char *title, int line)
 		return NULL;
 	pool->name = title;
 	pool->line = line;
-	/* A pool has a batch block, whether it is written or not. */
 	p->obj[CONF_BATCH] = &pool->batch;
 	p->line[CONF_BATCH] = 0;
 	conf_forget_keys(p, CONF_BATCH);
@@ -82,6 +78,10 @@ static void *new_pool(struct conf_parse *p, const char *title, int line)
 	p->line[CONF_HEALTH] = 0;
 	conf_forget_keys(p, CONF_HEALTH);
 	conf_set_defaults(p, CONF_HEALTH, false);
+	p->obj[CONF_SERVER_TLS] = &pool->tls;
+	p->line[CONF_SERVER_TLS] = 0;
+	conf_forget_keys(p, CONF_SERVER_TLS);
+	conf_set_defaults(p, CONF_SERVER_TLS, false);
 	return pool;
 }
 
@@ -101,10 +101,6 @@ static void *new_backend(struct conf_parse *p, const char *title, int line)
 	return b;
 }
 
-/*
- * Decodes the prefix of a route in place. Returns false if no path is read so: encoded slashes,
- * backslashes, NULs or a % that begins no encoding. `%25` stays.
- */
 static bool decode_prefix(char *text)
 {
 	char *to = text;
@@ -165,6 +161,12 @@ static struct sl_cfg_health *new_health(struct sl_cfg_pool *pool, int line)
 	return &pool->health;
 }
 
+static struct sl_cfg_server_tls *new_server_tls(struct sl_cfg_pool *pool, int line)
+{
+	pool->tls.line = line;
+	return &pool->tls;
+}
+
 void *conf_new_object(struct conf_parse *p, enum conf_block b, const char *title, int line)
 {
 	switch (b) {
@@ -186,6 +188,7 @@ void *conf_new_object(struct conf_parse *p, enum conf_block b, const char *title
 	case CONF_KEYS: return conf_new_keys(p, title, line);
 	case CONF_BATCH: return &((struct sl_cfg_pool *)p->obj[CONF_POOL])->batch;
 	case CONF_HEALTH: return new_health(p->obj[CONF_POOL], line);
+	case CONF_SERVER_TLS: return new_server_tls(p->obj[CONF_POOL], line);
 	default: return p->cfg;
 	}
 }

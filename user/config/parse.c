@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses a text with libconfuse. Every value passes as text through take_value() while the parser
- * stands on its line. begin_block() begins a block's struct: each block has a hidden function "@"
- * whose default value libconfuse calls.
+ * Parses a text with libconfuse. Each block has a hidden function "@" whose default value
+ * libconfuse calls: begin_block().
  */
 #include "config/parse.h"
 
@@ -17,16 +16,14 @@
 
 enum { MAX_BLOCK_KEYS = 64 };
 
-/* libconfuse hands no user data to its callbacks. */
+/* libconfuse passes no user data to callbacks. */
 static _Thread_local struct conf_parse *now;
 
-static enum conf_block block_of(const char *name)
+static enum conf_block block_of(const struct conf_parse *p, const char *name)
 {
-	for (int b = CONF_ROOT + 1; b < CONF_BLOCK_CNT; b++) {
-		if (strcmp(conf_block_bare((enum conf_block)b), name) == 0)
-			return (enum conf_block)b;
-	}
-	return CONF_ROOT;
+	enum conf_block b = conf_block_child(p->outer, name);
+
+	return b != CONF_ROOT ? b : conf_block_child(CONF_ROOT, name);
 }
 
 static bool is_named(enum conf_block b)
@@ -108,10 +105,8 @@ void conf_record_setting(struct conf_parse *p, const char *text, bool restart)
 	c->settings[c->setting_cnt++] = (struct sl_cfg_setting){text, restart};
 }
 
-/* Values of key_seen: the key is set, and by which of its names. */
 enum { SEEN_BY_NAME = 1, SEEN_BY_ALIAS };
 
-/* Returns false, with a mistake, if a key is set twice or by two names. */
 static bool note_key(struct conf_parse *p, int i, const struct conf_alias *alias, int nvalues,
 		     int line)
 {
@@ -135,18 +130,22 @@ static bool note_key(struct conf_parse *p, int i, const struct conf_alias *alias
 	return false;
 }
 
-/* -1 ends libconfuse's reading: only where more is of no use. */
+/* Returns -1, which ends libconfuse's reading, only if the rest is useless. */
 static int take_value(cfg_t *sec, cfg_opt_t *opt, const char *text, void *result)
 {
 	struct conf_parse *p = now;
-	enum conf_block b = block_of(sec->name);
+	enum conf_block b = block_of(now, sec->name);
 	const struct conf_alias *alias = conf_alias_find(b, opt->name);
-	int i = alias ? conf_key_find(alias->new_block, alias->new_name)
-		      : conf_key_find(b, opt->name);
 	const struct conf_key *k;
 	const char *path;
+	int i;
 
 	*(const char **)result = text;
+	if (alias && !alias->new_name) {
+		conf_alias_take(p, alias, text, sec->line);
+		return 0;
+	}
+	i = alias ? conf_key_find(alias->new_block, alias->new_name) : conf_key_find(b, opt->name);
 	if (i < 0 || conf_diags_full(&p->mistakes))
 		return -1;
 	k = &conf_keys[i];
@@ -196,7 +195,6 @@ static bool is_taken(const struct conf_parse *p, enum conf_block b, const char *
 	}
 }
 
-/* Returns false if the block's keys must be skipped. */
 static bool begin_named(struct conf_parse *p, enum conf_block b, const char *title, int line)
 {
 	static const int most[CONF_BLOCK_CNT] = {
@@ -226,14 +224,16 @@ static bool begin_named(struct conf_parse *p, enum conf_block b, const char *tit
 	return p->obj[b];
 }
 
-/* May not fail: libconfuse ends the process when a default value does. */
+/* Must not fail: libconfuse would end the process. */
 static int begin_block(cfg_t *sec, cfg_opt_t *opt, int argc, const char **argv)
 {
 	struct conf_parse *p = now;
-	enum conf_block b = block_of(sec->name);
+	enum conf_block b = block_of(now, sec->name);
 	bool again = !is_named(b) && p->line[b];
 
 	(void)opt, (void)argc, (void)argv;
+	if (conf_block_parent(b) == CONF_ROOT)
+		p->outer = b;
 	p->line[b] = sec->line;
 	p->title[b] =
 		sec->title ? conf_arena_strndup(p->arena, sec->title, strlen(sec->title)) : NULL;
@@ -256,7 +256,6 @@ static int begin_block(cfg_t *sec, cfg_opt_t *opt, int argc, const char **argv)
 	return 0;
 }
 
-/* A listener with a Unix socket needs no port. */
 static bool has_socket(const struct conf_parse *p, enum conf_block b)
 {
 	return b == CONF_LISTENER && p->key_seen[conf_key_find(CONF_LISTENER, "socket")];
@@ -265,8 +264,7 @@ static bool has_socket(const struct conf_parse *p, enum conf_block b)
 static int end_block(cfg_t *parent, cfg_opt_t *opt)
 {
 	struct conf_parse *p = now;
-	enum conf_block b = block_of(opt->name);
-	/* A name that is not known is most often the one that is missing. */
+	enum conf_block b = block_of(now, opt->name);
 	bool typo = conf_diags_within(&p->mistakes, p->line[b], parent->line);
 
 	for (size_t i = 0; i < conf_key_cnt && p->obj[b] && !typo && !p->stopped; i++) {
@@ -279,6 +277,8 @@ static int end_block(cfg_t *parent, cfg_opt_t *opt)
 				  p->title[b], k->name);
 	}
 	conf_set_defaults(p, b, true);
+	if (b == p->outer)
+		p->outer = CONF_ROOT;
 	return 0;
 }
 
@@ -342,7 +342,7 @@ static void build_opts(struct block_opts *o)
 			conf_keys[i].list);
 	for (size_t i = 0; (a = conf_alias_at(i)); i++)
 		add_opt(o, a->block, a->name, false);
-	/* From the innermost, so that a block is complete when it goes into the one around it. */
+	/* Innermost first: a block must be complete before its parent includes it. */
 	for (int b = CONF_BLOCK_CNT - 1; b > CONF_ROOT; b--) {
 		enum conf_block up = conf_block_parent((enum conf_block)b);
 
@@ -384,9 +384,9 @@ static void run_libconfuse(struct conf_parse *p, struct block_opts *opts, const 
 
 void conf_parse_text(struct conf_parse *p, const char *text)
 {
-	static const enum conf_block always[] = {CONF_ROOT,       CONF_WORKERS, CONF_LIMITS,
-						 CONF_TCP,        CONF_MEMORY,  CONF_ADMIN,
-						 CONF_ACCESS_LOG, CONF_AGENTS,  CONF_TRACE};
+	static const enum conf_block always[] = {
+		CONF_ROOT,  CONF_WORKERS,    CONF_LIMITS, CONF_TCP,   CONF_MEMORY,
+		CONF_ADMIN, CONF_ACCESS_LOG, CONF_AGENTS, CONF_TRACE, CONF_PENALTY};
 	struct sl_config *c = p->cfg;
 	struct block_opts *opts = calloc(1, sizeof(*opts));
 
@@ -407,7 +407,6 @@ void conf_parse_text(struct conf_parse *p, const char *text)
 	free(opts);
 }
 
-/* Copies an array to the arena and frees it. Returns NULL with a mistake without memory. */
 static void *shrink_array(struct conf_parse *p, void *array, uint32_t cnt, size_t size)
 {
 	void *copy = conf_arena_alloc(p->arena, (cnt + 1) * size);

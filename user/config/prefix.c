@@ -23,7 +23,7 @@ bool sl_config_parse_prefix(const char *text, struct sl_addr_prefix *p)
 	if (*slash && sl_parse_u64_max(sl_span_cstr(slash + 1), len, &len))
 		return false;
 	p->len = (uint8_t)len;
-	/* No bit may be set after the first len: 10.0.0.1/8 could mean 10.0.0.1 or 10.0.0.0/8. */
+	/* Refuse bits after the first len: 10.0.0.1/8 could mean 10.0.0.1 or 10.0.0.0/8. */
 	for (unsigned bit = p->len; bit < 128; bit++) {
 		if (p->addr[bit / 8] & 0x80 >> bit % 8)
 			return false;
@@ -72,6 +72,13 @@ static bool set_proxies(struct conf_value *v)
 }
 
 const struct conf_type conf_proxies = {set_proxies, NULL};
+
+static bool set_except(struct conf_value *v)
+{
+	return add_prefix(v, &((struct sl_config *)v->obj)->penalty.except, false);
+}
+
+const struct conf_type conf_except = {set_except, NULL};
 
 bool sl_config_covers(const struct sl_cfg_prefixes *p, const struct sl_addr *a)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quotas: the type of rates, their blocks, and their names in routes. */
 #include "config/parse.h"
 
 #include <ctype.h>
@@ -71,7 +70,6 @@ static bool set_usage_member(struct conf_value *v)
 
 const struct conf_type conf_usage_member = {set_usage_member, NULL};
 
-/* A quota may come later in the file. */
 static bool set_route_quotas(struct conf_value *v)
 {
 	struct conf_route_ref *r = v->obj;
@@ -107,7 +105,6 @@ void *conf_new_quota(struct conf_parse *p, const char *title, int line)
 	q = &c->quotas[c->quota_cnt++];
 	q->name = title;
 	q->line = line;
-	/* The name is a string of a header field (RFC 9651). */
 	if (!conf_is_token(title, NAME_LEN))
 		conf_fail(p, line, q,
 			  "found quota \"%.64s\"; allowed: a name of up to 64 letters, digits and "
@@ -165,7 +162,7 @@ void conf_check_quotas(struct conf_parse *p)
 	}
 }
 
-/* A reply is read once, so a route has one member. */
+/* A reply is parsed once, for one member. */
 static void use_usage(struct conf_parse *p, struct conf_route_ref *r, const struct sl_cfg_quota *q)
 {
 	const char *was = r->route.usage_member;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes of the configuration, and their quotas, API keys, rules and choice of pools. */
 #ifndef SL_CONFIG_ROUTE_H
 #define SL_CONFIG_ROUTE_H
 
@@ -9,7 +8,7 @@
 struct sl_api_keys;
 struct sl_quota_table;
 
-/* A token bucket: its rate, and times that follow from it. */
+/* Token bucket. The times follow from the rate. */
 struct sl_cfg_bucket {
 	uint64_t tokens, window_ns; /* rate; no tokens: no limit */
 	uint32_t burst;             /* tokens of a full bucket */
@@ -19,17 +18,17 @@ struct sl_cfg_bucket {
 enum sl_quota_by { SL_QUOTA_BY_ADDRESS, SL_QUOTA_BY_HEADER, SL_QUOTA_BY_KEY, SL_QUOTA_BY_ROUTE };
 enum { SL_CFG_MAX_QUOTAS = 64, SL_CFG_ROUTE_QUOTAS = 4 };
 
-/* Limits of each client of the routes that name the quota. */
+/* Limits per client. */
 struct sl_cfg_quota {
 	const char *name;
-	uint8_t by;         /* enum sl_quota_by */
+	uint8_t by;
 	const char *header; /* lower case; NULL: another `by` */
 	struct sl_cfg_bucket bucket;
-	const char *usage_header;     /* of replies: tokens used; NULL: none */
-	const char *usage_member;     /* "OUTER.INNER" of JSON bodies of replies; NULL: none */
-	uint32_t max_requests;        /* open at a time; 0: no limit */
-	uint32_t clients;             /* size of the table */
-	struct sl_quota_table *table; /* by sl_quotas_load() */
+	const char *usage_header; /* reply field with the tokens used; NULL: none */
+	const char *usage_member; /* "OUTER.INNER" of JSON replies; NULL: none */
+	uint32_t max_requests;    /* open at a time; 0: no limit */
+	uint32_t clients;         /* table size */
+	struct sl_quota_table *table;
 	int line;
 };
 
@@ -44,13 +43,12 @@ struct sl_cfg_cors {
 };
 enum { SL_CFG_MAX_ORIGINS = 64 };
 
-/* API keys of clients. */
 struct sl_cfg_keys {
 	const char *name, *file;
-	const char *header;       /* lower case */
-	bool bearer;              /* the header is authorization, with the scheme Bearer */
-	bool forward;             /* backends get the header */
-	struct sl_api_keys *keys; /* by sl_api_keys_load() */
+	const char *header; /* lower case */
+	bool bearer;        /* the header is authorization, with the scheme Bearer */
+	bool forward;
+	struct sl_api_keys *keys;
 	int line;
 };
 enum { SL_CFG_MAX_KEYS = 16 };
@@ -65,14 +63,14 @@ struct sl_cfg_rule {
 struct sl_cfg_rules {
 	const struct sl_cfg_rule *list;
 	uint32_t cnt;
-	bool varies; /* any rule varies */
+	bool varies;
 };
 
-/* Values of the body's member that select a pool. */
+/* Values of the body's member, and their pool. */
 struct sl_cfg_match {
 	const char *text; /* UTF-8, without the * at its end */
 	uint32_t len;
-	bool prefix; /* it had a * */
+	bool prefix;
 	int32_t pool;
 	int line;
 };
@@ -85,19 +83,19 @@ enum sl_affinity_by {
 	SL_AFFINITY_BY_PREFIX,
 };
 
-/* Property that requests of a route share if they go to one backend. */
+/* Requests with the same value go to one backend. */
 struct sl_cfg_affinity {
-	uint8_t by;         /* enum sl_affinity_by */
-	const char *name;   /* of the header or cookie */
+	uint8_t by;
+	const char *name;
 	uint32_t depths[8]; /* of the body, ascending; multiples of 64 */
 	uint32_t depth_cnt;
 };
 
-/* Requests of the route's pool that another one gets (canary). */
+/* Requests of the route's pool that another pool gets (canary). */
 struct sl_cfg_split {
 	int32_t pool; /* -1: none */
 	double share;
-	const char *header; /* lower case; decides if it is present; NULL: none */
+	const char *header; /* overrides the share if present; NULL: none */
 	const char *value;
 };
 
@@ -108,32 +106,35 @@ struct sl_cfg_mirror {
 	uint64_t max_body;
 };
 
-/* How requests of a route are given to several pools, and to the backends of a pool. */
+#define SL_HEDGE_P95 UINT64_MAX
+
+/* Choice of the pool, and of the backends in it. */
 struct sl_cfg_route_pools {
 	const char *member; /* of the JSON body (match_body); NULL: none */
 	uint64_t member_limit;
-	bool beyond_default; /* bodies whose member is further behind: the route's pool */
-	bool no_default;     /* the route's pool is that of the first match, for no request */
-	struct sl_cfg_match *matches; /* the first that fits counts */
+	bool beyond_default; /* the route's pool gets bodies with the member behind the limit */
+	bool no_default;     /* no pool without a match; route.pool is the first match's */
+	struct sl_cfg_match *matches; /* the first that fits decides */
 	uint32_t match_cnt;
 	struct sl_cfg_affinity affinity;
 	struct sl_cfg_split split;
 	struct sl_cfg_mirror mirror;
+	uint64_t hedge_ns; /* 0: no; SL_HEDGE_P95 */
 };
 
 struct sl_cfg_route {
-	const char *
-		prefix; /* decoded path; or "/pkg.Service/" for gRPC; matches at '/' borders; "*" */
+	/* Decoded path, which matches at '/' borders; "/pkg.Service/" for gRPC; or "*". */
+	const char *prefix;
 	uint32_t prefix_len;
-	const char **hosts; /* and "*.suffix", lower case; none: any host */
+	const char **hosts; /* lower case, or "*.suffix"; none: any host */
 	uint32_t host_cnt;
 	const uint16_t *listeners; /* indices; none: any listener */
 	uint32_t listener_cnt;
-	const char *header; /* lower case; must have this value; NULL: none */
+	const char *header; /* must have this value; NULL: none */
 	const char *header_value;
 	uint32_t methods; /* bit per enum sl_method; 0: those without another route */
-	int32_t pool;     /* index; -1: fixed reply */
-	struct sl_cfg_route_pools *pools; /* NULL: only that pool, and any backend of it */
+	int32_t pool;     /* -1: fixed reply */
+	struct sl_cfg_route_pools *pools; /* NULL: only `pool`, and any backend */
 	uint16_t reply_status;
 	const char *reply_body;
 	uint32_t reply_body_len;
@@ -149,33 +150,33 @@ struct sl_cfg_route {
 	int8_t path;               /* enum sl_path_policy */
 	int8_t strip;              /* -1: not in the file */
 	bool strip_prefix;
-	bool forward_all; /* all fields, the client's Host and address */
-	bool underscores; /* forward_all: also fields with '_' */
+	bool forward_all; /* all fields, Host and client address */
+	bool underscores; /* also fields with '_' */
 	int8_t streams;   /* -1: not in the file */
-	bool stream;      /* requests go on as they come */
-	bool stream_auto; /* except small ones, which are read first */
+	bool stream;      /* bodies are passed on as they come */
+	bool stream_auto; /* except small ones */
 	bool upgrade_none;
-	bool backend_continues;            /* the backend sends 100 (Continue) */
+	bool backend_continues;
 	uint64_t idle_ns, max_duration_ns; /* limits of a stream; 0: none */
-	uint64_t upgrade_timeout_ns;       /* until an upgrade is accepted; 0: none */
+	uint64_t upgrade_timeout_ns;       /* 0: no limit */
 	uint64_t max_rate;                 /* bytes per second and direction; 0: any */
-	const char **upgrades;             /* of streams, lower case */
+	const char **upgrades;             /* lower case */
 	uint32_t upgrade_cnt;
-	const char **forward_headers; /* lower case */
+	const char **forward_headers;
 	uint32_t forward_header_cnt;
 	struct sl_cfg_rules request_rules, reply_rules;
 	struct sl_cfg_cors cors;
-	const struct sl_cfg_keys *keys;      /* NULL: requests need no key */
-	uint8_t quotas[SL_CFG_ROUTE_QUOTAS]; /* indices */
+	const struct sl_cfg_keys *keys; /* NULL: requests need no key */
+	uint8_t quotas[SL_CFG_ROUTE_QUOTAS];
 	uint32_t quota_cnt;
-	bool charges;              /* a quota has a usage_header or usage_member */
-	const char *usage_member;  /* of its quotas; NULL: none */
-	int8_t policy;             /* -1: as the pool */
-	uint16_t datagram_service; /* datagrams' id of this route; 0: none */
+	bool charges;
+	const char *usage_member; /* NULL: none */
+	int8_t policy;            /* -1: as the pool */
+	uint16_t datagram_service;
 	int line;
 };
 
-/* Returns true if requests of the route may go to that pool. */
+/* Returns true if requests of the route may go to the pool, mirrors aside. */
 static inline bool sl_cfg_route_has_pool(const struct sl_cfg_route *r, int32_t pool)
 {
 	for (uint32_t i = 0; r->pools && i < r->pools->match_cnt; i++) {
@@ -185,7 +186,7 @@ static inline bool sl_cfg_route_has_pool(const struct sl_cfg_route *r, int32_t p
 	return r->pool == pool || (r->pools && r->pools->split.pool == pool);
 }
 
-/* Returns true if copies of the route's requests go to that pool. */
+/* Returns true if the route sends copies to the pool. */
 static inline bool sl_cfg_route_mirrors_to(const struct sl_cfg_route *r, int32_t pool)
 {
 	return r->pools && r->pools->mirror.pool == pool;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of a route besides its own: match blocks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +6,7 @@
 #include "base/num.h"
 #include "base/units.h"
 #include "config/parse.h"
+#include "http/method.h"
 
 void *conf_new_match(struct conf_parse *p, const char *title, int line)
 {
@@ -41,7 +41,6 @@ bool conf_match_is_taken(const struct conf_parse *p, const char *title)
 	return i < r->pools.match_cnt;
 }
 
-/* Exact values, then longer prefixes before shorter ones. */
 static int compare_matches(const void *a, const void *b)
 {
 	const struct sl_cfg_match *x = a, *y = b;
@@ -51,10 +50,7 @@ static int compare_matches(const void *a, const void *b)
 	return x->len != y->len ? (x->len < y->len ? 1 : -1) : x->line - y->line;
 }
 
-/*
- * The head of a request is encoded before its pool is known, so all pools of a route must get the
- * same.
- */
+/* The head is encoded before the pool is known, so all pools must use one encoding. */
 static bool is_alike(const struct sl_cfg_pool *a, const struct sl_cfg_pool *b)
 {
 	return conf_has_server(a) == conf_has_server(b) &&
@@ -69,7 +65,6 @@ static bool shares_alike(const struct sl_cfg_pool *a, const struct sl_cfg_pool *
 		strcmp(a->fair_header, b->fair_header) == 0);
 }
 
-/* Returns the index of another pool of the route; -1 after a mistake. */
 static int32_t find_other(struct conf_parse *p, struct conf_route_ref *r, const char *name,
 			  int line)
 {
@@ -217,6 +212,69 @@ bool sl_cfg_is_mirror_only(const struct sl_config *c, uint32_t pool)
 	return mirrors;
 }
 
+static bool set_hedge(struct conf_value *v)
+{
+	uint64_t ns = 0;
+
+	((struct conf_route_ref *)v->obj)->hedge_line = v->line;
+	if (strcmp(v->text, "p95") == 0)
+		ns = SL_HEDGE_P95;
+	else if (strcmp(v->text, "no") != 0 &&
+		 (sl_parse_duration(sl_span_cstr(v->text), &ns) || !conf_in_range(v->key, ns)))
+		return false;
+	memcpy(conf_field(v), &ns, sizeof(ns));
+	return true;
+}
+
+const struct conf_type conf_hedge = {set_hedge, NULL};
+
+static uint32_t idempotent_methods(void)
+{
+	uint32_t bits = 0;
+
+	for (unsigned m = 0; m < SL_METHOD_CNT; m++)
+		bits |= (uint32_t)sl_method_idempotent((enum sl_method)m) << m;
+	return bits;
+}
+
+static void check_hedge_pool(struct conf_parse *p, const struct conf_route_ref *r, int32_t at)
+{
+	const struct sl_cfg_pool *pool = &p->cfg->pools[at];
+	uint32_t cnt =
+		pool->subset && pool->subset < pool->backend_cnt ? pool->subset : pool->backend_cnt;
+
+	if (cnt < 2)
+		conf_fail(p, r->hedge_line, r,
+			  "found hedge with pool \"%.64s\", of which a worker has %u backend%s; "
+			  "allowed: a pool with at least 2, and a subset of at least 2",
+			  pool->name, cnt, cnt == 1 ? "" : "s");
+}
+
+static void check_hedge(struct conf_parse *p, struct conf_route_ref *r)
+{
+	const struct sl_cfg_route *rt = &r->route;
+
+	if (rt->stream && !rt->stream_auto)
+		conf_fail(p, r->hedge_line, r,
+			  "found hedge on a route with stream = yes; allowed: stream = no or auto, "
+			  "because streams are not copied");
+	else if (!rt->idempotent ||
+		 (rt->idempotent < 0 && rt->methods && !(rt->methods & idempotent_methods())))
+		conf_fail(p, r->hedge_line, r,
+			  "found hedge on route \"%s\", whose requests may not be sent again; "
+			  "allowed: with idempotent = yes, or idempotent = auto and a method "
+			  "such as GET",
+			  rt->prefix);
+	for (int32_t i = 0; i < (int32_t)p->cfg->pool_cnt; i++) {
+		bool matches = false;
+
+		for (uint32_t m = 0; r->pools.matches && m < r->pools.match_cnt; m++)
+			matches |= r->pools.matches[m].pool == i;
+		if (matches || rt->pool == i || r->pools.split.pool == i)
+			check_hedge_pool(p, r, i);
+	}
+}
+
 static bool set_depth(struct conf_value *v)
 {
 	struct sl_cfg_affinity *a = &((struct conf_route_ref *)v->obj)->pools.affinity;
@@ -261,14 +319,16 @@ static void check_affinity(struct conf_parse *p, struct conf_route_ref *r)
 
 void conf_check_route_pools(struct conf_parse *p, struct conf_route_ref *r)
 {
-	int part = r->affinity_line ? r->affinity_line
-		   : r->split_line  ? r->split_line
-				    : r->mirror_line;
+	int part = r->affinity_line    ? r->affinity_line
+		   : r->split_line     ? r->split_line
+		   : r->mirror_line    ? r->mirror_line
+		   : r->pools.hedge_ns ? r->hedge_line
+				       : 0;
 
 	if (part && r->route.pool < 0 && !r->pool)
 		conf_fail(
 			p, part, r,
-			"found affinity, split or mirror on route \"%s\" without a pool; allowed: "
+			"found affinity, split, mirror or hedge on route \"%s\" without a pool; allowed: "
 			"with a pool",
 			r->route.prefix);
 	if (r->route.pool < 0)
@@ -278,6 +338,8 @@ void conf_check_route_pools(struct conf_parse *p, struct conf_route_ref *r)
 		check_affinity(p, r);
 	check_split(p, r);
 	check_mirror(p, r);
+	if (r->pools.hedge_ns)
+		check_hedge(p, r);
 	if (!r->pools.match_cnt && !part)
 		return;
 	r->route.pools = conf_arena_alloc(p->arena, sizeof(*r->route.pools));

@@ -8,7 +8,6 @@
 
 enum { RULES_MAX = 32, NAME_MAX_LEN = 64, VALUE_MAX = 1024 };
 
-/* Names of a connection, of framing, or of the gateway. */
 static bool is_reserved(const char *name)
 {
 	static const char *const names[] = {
@@ -50,7 +49,6 @@ static bool add_rule(struct conf_value *v, struct sl_cfg_rule rule, const char *
 	return true;
 }
 
-/* "{replace FROM TO}": texts without blanks and braces. */
 static bool parse_replace(const struct conf_value *v, const char *value, struct sl_cfg_rule *rule)
 {
 	static const char begin[] = "{replace ";

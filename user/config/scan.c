@@ -8,8 +8,8 @@
 #include "config/names.h"
 
 /*
- * A text without a closing quote ends at the opening quote of the next text, which shifts all later
- * texts. The first one of such a chain is the mistake.
+ * A text without a closing quote ends at the next one's opening quote, as do all later ones. The
+ * first is the mistake.
  */
 static void note_span(struct conf_scan *s)
 {
@@ -78,10 +78,6 @@ static enum conf_token next_token(struct conf_scan *s)
 	return t;
 }
 
-/*
- * Reports the text without closing quote that explains why the scan ends here, if there is one: the
- * text ends on the line of the syntax error, or the end of the file cuts off the last text.
- */
 static bool blame_quote(struct conf_scan *s)
 {
 	bool found = s->span.line && *s->lex.start && s->lex.start_line == s->span.end;
@@ -101,7 +97,6 @@ static bool blame_quote(struct conf_scan *s)
 	return true;
 }
 
-/* opened: line of an unclosed {; 0: another syntax error, which libconfuse reports. */
 static void stop_scan(struct conf_scan *s, int opened)
 {
 	s->stopped = s->p->stopped = true;
@@ -188,7 +183,6 @@ static void scan_statement(struct conf_scan *s, enum conf_block b)
 	s->statement = start;
 	scan_rest(s, child, &failed);
 	if (s->stopped && !was_stopped && !known && !s->cut) {
-		/* libconfuse would report this name too. */
 		s->cut = start;
 		report_unknown(s, b, name, line);
 	} else if (!known && !s->stopped) {
@@ -236,7 +230,6 @@ static void take_word(struct conf_scan *s)
 			  CONF_MAX_WORDS);
 }
 
-/* Takes = WORD or = { WORD, ... }; false: this is out of order, or has an unset variable. */
 static bool scan_include(struct conf_scan *s)
 {
 	enum conf_token t;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans the names in a file before libconfuse reads it. The library stops at the first unknown
- * name, and closes all blocks at the end of the text. So the scan reports unknown names, unclosed
- * texts and blocks, and unset variables. It blanks statements with unknown names or variables. Any
- * other syntax error ends the scan and is reported by libconfuse.
- *
- *   conf_scan_begin -> conf_scan_run ... true: an include statement in `words`; false: the end
+ * Scans a file before libconfuse, which stops at the first unknown name and closes open blocks
+ * silently. Reports unknown names, unclosed texts and blocks, and unset variables; blanks
+ * statements with unknown names or variables. Other syntax errors end the scan.
  *
  * Mistakes get the file's line plus `shift`, which the caller may change between two runs.
  */
@@ -15,25 +12,25 @@
 #include "config/parse.h"
 #include "config/token.h"
 
-enum { CONF_MAX_WORDS = 16 /* words of an include statement */ };
+enum { CONF_MAX_WORDS = 16 };
 
 struct conf_word {
-	const char *value; /* NULL: out of memory */
-	int line;          /* line in the file */
+	const char *value;
+	int line;
 };
 
 struct conf_scan {
 	struct conf_parse *p;
 	struct conf_lexer lex;
 	int shift;
-	bool stopped; /* nothing behind lex.at was looked at */
-	char *cut;    /* NULL, or where text begins that libconfuse must not see */
+	bool stopped; /* the text behind lex.at was not scanned */
+	char *cut;    /* begin of text that libconfuse must not see, or NULL */
 	struct conf_word words[CONF_MAX_WORDS];
 	unsigned word_cnt;
 
 	/* private */
-	bool failed;     /* the statement has a variable that is not set */
-	bool unclosed;   /* the end of the file has cut off a quoted text */
+	bool failed;     /* a variable of the statement is unset */
+	bool unclosed;   /* the end of the file cuts off a quoted text */
 	char *statement; /* begin of the innermost statement */
 	struct {
 		int line, end; /* lines of adjoining quoted texts with line breaks */
@@ -41,8 +38,9 @@ struct conf_scan {
 	} span;
 };
 
-/* Prepares a scan of the caller's text, which the scan changes. */
+/* Begins a scan, which changes the caller's text. */
 void conf_scan_begin(struct conf_scan *s, struct conf_parse *p, char *text, int shift);
+/* Scans on. Returns true at an include statement; false: the end, or a mistake that stops. */
 bool conf_scan_run(struct conf_scan *s);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/server.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 #include "base/num.h"
 #include "config/config.h"
 
-enum { HTTP_PORT = 80 };
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
-/* host [":" port] ["/"]; a path would be lost, so there is none. */
+/* host [":" port] ["/"]; no path, because it would be ignored. */
 static bool parse_host(const char *at, struct sl_server_url *out)
 {
 	static const char v6[] = "0123456789abcdefABCDEF:.";
@@ -21,14 +22,14 @@ static bool parse_host(const char *at, struct sl_server_url *out)
 	size_t len = strcspn(at, "/"), host_len;
 	bool bracketed = at[0] == '[';
 	const char *end;
-	uint64_t port = HTTP_PORT;
+	uint64_t port = out->tls ? HTTPS_PORT : HTTP_PORT;
 
 	if (at[len] && at[len + 1])
 		return false;
 	at += bracketed;
 	len -= bracketed;
 	host_len = bracketed ? strcspn(at, "]") : strcspn(at, ":/");
-	if (!host_len || host_len >= sizeof(out->host) ||
+	if (!host_len || host_len >= sizeof(out->host) || (!bracketed && at[0] == '.') ||
 	    strspn(at, bracketed ? v6 : name) < host_len || (bracketed && at[host_len] != ']'))
 		return false;
 	memcpy(out->host, at, host_len);
@@ -43,7 +44,7 @@ static bool parse_host(const char *at, struct sl_server_url *out)
 
 bool sl_server_authority_ok(const char *text)
 {
-	struct sl_server_url url;
+	struct sl_server_url url = {0};
 
 	return !strchr(text, '/') && parse_host(text, &url);
 }
@@ -53,12 +54,14 @@ bool sl_server_url_parse(const char *text, struct sl_server_url *out)
 	static const struct {
 		const char *scheme;
 		uint8_t proto;
-		bool local;
+		bool local, tls;
 	} all[] = {
-		{"http://", SL_SERVER_HTTP1, false},
-		{"h2c://", SL_SERVER_H2C, false},
-		{"http+unix://", SL_SERVER_HTTP1, true},
-		{"h2c+unix://", SL_SERVER_H2C, true},
+		{"http://", SL_SERVER_HTTP1, false, false},
+		{"h2c://", SL_SERVER_H2, false, false},
+		{"https://", SL_SERVER_HTTP1, false, true},
+		{"h2://", SL_SERVER_H2, false, true},
+		{"http+unix://", SL_SERVER_HTTP1, true, false},
+		{"h2c+unix://", SL_SERVER_H2, true, false},
 	};
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(all); i++) {
@@ -66,7 +69,8 @@ bool sl_server_url_parse(const char *text, struct sl_server_url *out)
 
 		if (strncmp(text, all[i].scheme, len) != 0)
 			continue;
-		*out = (struct sl_server_url){.proto = all[i].proto, .local = all[i].local};
+		*out = (struct sl_server_url){
+			.proto = all[i].proto, .local = all[i].local, .tls = all[i].tls};
 		text += len;
 		if (!out->local)
 			return parse_host(text, out);
@@ -77,6 +81,23 @@ bool sl_server_url_parse(const char *text, struct sl_server_url *out)
 		return true;
 	}
 	return false;
+}
+
+bool sl_server_name_ok(const char *text)
+{
+	struct sl_server_url url = {0};
+	uint8_t at[16];
+
+	if (strchr(text, ':'))
+		return inet_pton(AF_INET6, text, at) == 1;
+	return parse_host(text, &url) && strcmp(url.host, text) == 0;
+}
+
+bool sl_server_has_tls(const struct sl_cfg_backend *b)
+{
+	struct sl_server_url url;
+
+	return b->endpoint && sl_server_url_parse(b->endpoint, &url) && url.tls;
 }
 
 bool sl_server_is(const struct sl_cfg_backend *b)
@@ -93,7 +114,6 @@ void sl_server_folder_set(const char *path)
 	snprintf(folder, sizeof(folder), "%s", path);
 }
 
-/* The NUL is hashed too, so that the boundary between two texts counts. */
 static uint64_t hash_text(uint64_t h, const char *text)
 {
 	return sl_fnv64(h, text, strlen(text) + 1);
@@ -104,12 +124,14 @@ void sl_server_endpoint(char out[SL_SERVER_ENDPOINT_LEN], uint32_t agent, const 
 {
 	uint64_t h = SL_FNV64;
 
-	/* The hash covers all settings: after a reload, a changed server gets another endpoint. */
+	/* After a reload, a changed server has another endpoint. */
 	h = hash_text(hash_text(hash_text(h, pool), b->name), b->endpoint) + b->concurrency +
-	    b->health_hash;
+	    b->server_hash;
 	if (b->host)
 		h = hash_text(h, b->host);
-	if (agent == SL_SERVER_ANY_AGENT)
+	if (b->way == SL_VIA_STACK)
+		snprintf(out, SL_SERVER_ENDPOINT_LEN, "shm://%s/w%u-%016" PRIx64, folder, agent, h);
+	else if (agent == SL_SERVER_ANY_AGENT)
 		snprintf(out, SL_SERVER_ENDPOINT_LEN, "shm://%s/*-%016" PRIx64, folder, h);
 	else
 		snprintf(out, SL_SERVER_ENDPOINT_LEN, "shm://%s/%u-%016" PRIx64, folder, agent, h);

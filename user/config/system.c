@@ -16,8 +16,8 @@
 
 #include "config/config.h"
 #include "config/parse.h"
+#include "config/server.h"
 
-/* In the name of the admin socket. */
 static const char no_interface[] = "local";
 
 struct system_check {
@@ -36,7 +36,6 @@ static void report_error(struct system_check *k, int line, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Returns the number in sysfs; 0: unknown, as in a network namespace without its own /sys. */
 static unsigned count_queues(const char *ifname)
 {
 	char path[64], text[16] = "";
@@ -119,7 +118,6 @@ static void check_cpus(struct system_check *k)
 	}
 }
 
-/* Returns true if this account cannot read the list; a running gateway may have lost access. */
 static bool out_of_reach(const char *list)
 {
 	int fd = open(list, O_RDONLY | O_CLOEXEC);
@@ -157,6 +155,13 @@ static void check_admin(struct system_check *k)
 			"found token_file \"%s\" that others than its owner may use; allowed: a file "
 			"with mode 600",
 			a->token_file);
+	else if (st.st_size < SL_CFG_TOKEN_MIN ||
+		 st.st_size > SL_CFG_TOKEN_MAX + (off_t)strlen("\r\n"))
+		report_error(k, a->line,
+			     "found token_file \"%s\" of %lld bytes; allowed: a token of %d to %d "
+			     "characters",
+			     a->token_file, (long long)st.st_size, SL_CFG_TOKEN_MIN,
+			     SL_CFG_TOKEN_MAX);
 }
 
 static void check_socket_groups(struct system_check *k)
@@ -187,6 +192,36 @@ static void check_account(struct system_check *k)
 			k->c->user, k->c->user);
 }
 
+static void check_server_key(struct system_check *k, const struct sl_cfg_file *key)
+{
+	struct stat st;
+
+	if (stat(key->path, &st) != 0)
+		check_file(k, key->line, "key", key->path);
+	else if (!S_ISREG(st.st_mode) || st.st_mode & (S_IRWXO | S_IWGRP))
+		report_error(k, key->line,
+			     "found key \"%s\" that others may use; allowed: a file with mode "
+			     "600, or 640 with the gateway's group",
+			     key->path);
+}
+
+static void check_server_tls(struct system_check *k, const struct sl_cfg_pool *pool)
+{
+	const struct sl_cfg_server_tls *t = &pool->tls;
+	uint32_t b = 0;
+
+	while (b < pool->backend_cnt && !sl_server_has_tls(&pool->backends[b]))
+		b++;
+	if (b == pool->backend_cnt)
+		return;
+	if (t->verify && t->ca_file.path)
+		check_file(k, t->line ? t->ca_file.line : pool->line, "ca_file", t->ca_file.path);
+	if (t->certificate.path)
+		check_file(k, t->certificate.line, "certificate", t->certificate.path);
+	if (t->key.path)
+		check_server_key(k, &t->key);
+}
+
 void conf_check_system(const struct sl_config *c, struct conf_diags *m)
 {
 	struct system_check k = {c, m};
@@ -199,6 +234,7 @@ void conf_check_system(const struct sl_config *c, struct conf_diags *m)
 			if (backend->key_file)
 				check_file(&k, backend->line, "key_file", backend->key_file);
 		}
+		check_server_tls(&k, &c->pools[i]);
 	}
 	check_cpus(&k);
 	check_admin(&k);
@@ -244,8 +280,9 @@ void sl_config_each_former_key(const struct sl_config *c, sl_config_warn_fn *fn,
 		const struct sl_cfg_location at = sl_config_location(c, k->line);
 
 		snprintf(line, sizeof(line),
-			 "%.400s:%d: key \"%s\" is now \"%s\"; `sluice check --fix` rewrites it",
-			 at.file, at.line, k->name, k->now);
+			 "%.400s:%d: key \"%s\" %s%s%s; `sluice check --fix` %s it", at.file,
+			 at.line, k->name, k->now ? "is now \"" : "has no effect any more",
+			 k->now ? k->now : "", k->now ? "\"" : "", k->now ? "rewrites" : "removes");
 		fn(arg, line);
 	}
 }

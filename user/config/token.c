@@ -69,7 +69,6 @@ const char *conf_variable_value(const char *text, size_t *len)
 	return value;
 }
 
-/* A reference to the environment may have quotes in its default. */
 static size_t quoted_len(const char *at, bool *unclosed)
 {
 	const char *end = at + 1;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types of the keys of trace { }. */
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of trace { }, for the table in keys.c. */
+/* Rows of keys.c: trace. */
 #ifndef SL_CONFIG_TRACE_KEYS_H
 #define SL_CONFIG_TRACE_KEYS_H
 

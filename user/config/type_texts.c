@@ -57,7 +57,6 @@ static bool append_text(struct conf_arena *a, const char ***list, uint32_t *cnt,
 	return true;
 }
 
-/* Fields of one connection and of the body's length belong to the front. */
 static bool is_hop_by_hop(const char *name)
 {
 	static const char *const names[] = {
@@ -118,7 +117,6 @@ static bool set_header_field(struct conf_value *v)
 
 const struct conf_type conf_header_field = {set_header_field, NULL};
 
-/* Listeners may come later in the file, so check.c resolves the names. */
 static bool set_route_listeners(struct conf_value *v)
 {
 	struct conf_route_ref *r = v->obj;
@@ -131,7 +129,7 @@ static bool set_route_listeners(struct conf_value *v)
 
 const struct conf_type conf_route_listeners = {set_route_listeners, NULL};
 
-/* In those that carry requests, these would reach a backend past all routes. */
+/* Requests in one of these would pass all routes. */
 static bool set_upgrades(struct conf_value *v)
 {
 	static const char *const carriers[] = {"h2c", "h2", "http", "tls", NULL};
@@ -183,7 +181,6 @@ static bool set_hosts(struct conf_value *v)
 
 const struct conf_type conf_hosts = {set_hosts, NULL};
 
-/* Accepts the characters of a Location with a fixed scheme, so that clients cannot choose it. */
 static bool set_redirect(struct conf_value *v)
 {
 	const char *s = v->text;
@@ -214,7 +211,6 @@ static bool set_files(struct conf_value *v)
 
 const struct conf_type conf_files = {set_files, NULL};
 
-/* Accepts values of a Host header: no delimiter that would end one. */
 static bool set_admin_hosts(struct conf_value *v)
 {
 	struct sl_config *c = v->obj;
@@ -258,7 +254,7 @@ static bool set_methods(struct conf_value *v)
 
 const struct conf_type conf_methods = {set_methods, NULL};
 
-/* The scan removes this key from the text, so no value comes here. */
+/* The scan removes this key. */
 static bool set_nowhere(struct conf_value *v)
 {
 	(void)v;

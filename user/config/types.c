@@ -226,7 +226,6 @@ static void allow_share(const struct conf_key *k, char *buf, size_t len)
 
 const struct conf_type conf_share = {set_share, allow_share};
 
-/* A whole number from 2 on is a count. */
 static bool set_share_or_count(struct conf_value *v)
 {
 	const struct conf_key *k = v->key;
@@ -374,6 +373,13 @@ static bool set_authority(struct conf_value *v)
 {
 	return sl_server_authority_ok(v->text) && conf_store_text(v);
 }
+
+static bool set_server_name(struct conf_value *v)
+{
+	return sl_server_name_ok(v->text) && conf_store_text(v);
+}
+
+const struct conf_type conf_server_name = {set_server_name, NULL};
 
 const struct conf_type conf_authority = {set_authority, NULL};
 

@@ -139,6 +139,18 @@ static void put_request(struct sl_strbuf *b, const struct sl_event *e, uint32_t 
 	}
 }
 
+const char *sl_access_outcome(const struct sl_event *e)
+{
+	return e->front_error ? error_names[e->front_error - 1].name
+			      : outcome_names[e->outcome].name;
+}
+
+struct sl_span sl_access_reason(const struct sl_event *e)
+{
+	return e->front_error ? sl_span_str("the head of the request was refused")
+			      : sl_outcome_text((enum sl_outcome)e->outcome);
+}
+
 static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fields,
 		     uint64_t unix_ns)
 {
@@ -154,8 +166,8 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 	put_number(b, "status", sl_access_status(e));
 	if (e->proto == SL_PROTO_GRPC)
 		put_number(b, "grpc_status", sl_access_grpc_status(e));
-	put_name(b, "outcome", outcome_names[e->outcome].name);
-	put_span(b, "reason", sl_outcome_text((enum sl_outcome)e->outcome));
+	put_name(b, "outcome", sl_access_outcome(e));
+	put_span(b, "reason", sl_access_reason(e));
 	if (e->upgrade_ignored)
 		sl_strbuf_str(b, ", \"upgrade_ignored\": true");
 	if (has_field(fields, SL_LOG_BATCH)) {
@@ -169,7 +181,6 @@ static void put_json(struct sl_strbuf *b, const struct sl_event *e, uint32_t fie
 	sl_strbuf_str(b, "}\n");
 }
 
-/* Escapes as Apache and nginx do. */
 static void put_escaped(struct sl_strbuf *b, struct sl_span s)
 {
 	for (size_t i = 0; i < s.len; i++) {

@@ -23,18 +23,17 @@ enum {
 };
 
 struct sl_access_log {
-	const char *path; /* NULL: standard output */
+	const char *path;
 	int fd;
 	struct stat st;
-	struct sl_cfg_access_log cfg; /* settings at the last tick, without the file name */
-	double share;                 /* accumulated sample rate; at 1 a line is written */
-	bool stuck, homeless;         /* logged: cannot be written; cannot be reopened */
+	struct sl_cfg_access_log cfg;
+	double share; /* sum of sample rates; at 1 a line is written */
+	bool stuck, homeless;
 	struct sl_strbuf lines;
 	size_t written;
 	char buffer[BUFFER];
 };
 
-/* Opens a regular file, without following a symbolic link. */
 static int open_file(const char *path, int flags)
 {
 	struct stat st;
@@ -49,7 +48,6 @@ static int open_file(const char *path, int flags)
 	return fd;
 }
 
-/* Sets *is_new if it creates the file. */
 static int open_or_create(const char *path, bool *is_new)
 {
 	int fd = open_file(path, 0);
@@ -180,7 +178,7 @@ void sl_access_log_reopen(struct sl_access_log *l)
 	l->homeless = false;
 	close(l->fd);
 	l->fd = fd;
-	(void)fstat(fd, &l->st); /* cannot fail */
+	(void)fstat(fd, &l->st);
 }
 
 void sl_access_log_tick(struct sl_access_log *l, const struct sl_cfg_access_log *cfg)

@@ -7,16 +7,33 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "core/top_refused.h"
 
 static const struct {
 	const char *name;
-	uint8_t action; /* 0: remove the rule */
+	uint8_t action;
 } verbs[] = {
 	{"allow", SL_PREFIX_ALLOW},
 	{"deny", SL_PREFIX_DENY},
 	{"remove", 0},
-	{"forget", 0}, /* former name, for scripts */
+	{"forget", 0},
 };
+
+static int take_unban(struct sl_acl_change *c, const char *value, struct sl_err *err)
+{
+	struct sl_addr_prefix p;
+
+	if (!sl_config_parse_prefix(value, &p) || p.len < (p.family == 4 ? 32 : 64))
+		return sl_fail(err, -EINVAL,
+			       "found unban = \"%.64s\"; allowed: an address, or an IPv6 /64",
+			       value);
+	if (c->unban_cnt == SL_ACL_CHANGES)
+		return sl_fail(err, -EINVAL, "found more than %d addresses; allowed: that many",
+			       SL_ACL_CHANGES);
+	c->unban[c->unban_cnt++] = sl_addr_of(p.family, p.addr, 0);
+	return 0;
+}
 
 int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value, struct sl_err *err)
 {
@@ -26,6 +43,8 @@ int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value,
 		c->interface = value;
 		return 0;
 	}
+	if (strcmp(key, "unban") == 0)
+		return take_unban(c, value, err);
 	for (size_t i = 0; i < SL_ARRAY_LEN(verbs); i++) {
 		if (strcmp(verbs[i].name, key) != 0)
 			continue;
@@ -43,8 +62,28 @@ int sl_acl_take_arg(struct sl_acl_change *c, const char *key, const char *value,
 			.prefix = p, .action = verbs[i].action, .origin = SL_PREFIX_OF_OPERATOR};
 		return 0;
 	}
-	return sl_fail(err, -EINVAL, "found \"%.64s\"; allowed: interface, allow, deny, remove",
-		       key);
+	return sl_fail(err, -EINVAL,
+		       "found \"%.64s\"; allowed: interface, allow, deny, remove, unban", key);
+}
+
+static json_t *offenders_json(struct sl_gateway *g, const char *interface)
+{
+	struct sl_xdp_offender *list = calloc(SL_MAX_OFFENDERS, sizeof(*list));
+	uint32_t cnt = list ? sl_gateway_offenders(g, interface, list, SL_MAX_OFFENDERS) : 0;
+	const uint64_t now = sl_now_ns();
+	json_t *out = json_array();
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct sl_addr source = sl_offender_addr(&list[i].key);
+		const uint64_t left = list[i].until_ns > now ? list[i].until_ns - now : 0;
+		char text[SL_QUOTA_TEXT];
+
+		json_array_append_new(out, json_pack("{s:s, s:I}", "source",
+						     sl_top_refused_text(&source, text), "left_ms",
+						     (json_int_t)(left / SL_NS_PER_MS)));
+	}
+	free(list);
+	return out;
 }
 
 json_t *sl_acl_json(struct sl_gateway *g, const char *interface)
@@ -66,5 +105,7 @@ json_t *sl_acl_json(struct sl_gateway *g, const char *interface)
 					r->origin == SL_PREFIX_OF_OPERATOR ? "operator" : "file"));
 	}
 	free(rules);
-	return list ? json_pack("{s:s, s:o}", "interface", interface, "prefixes", list) : NULL;
+	return list ? json_pack("{s:s, s:o, s:o}", "interface", interface, "prefixes", list,
+				"offenders", offenders_json(g, interface))
+		    : NULL;
 }

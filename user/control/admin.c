@@ -31,7 +31,6 @@ static int fd_of(struct MHD_Connection *conn)
 	return info ? info->connect_fd : -1;
 }
 
-/* Returns 0, or a status and the reason in *why. No browser omits Host. */
 static unsigned check_tcp(struct admin_request *r, bool probe, const char **why)
 {
 	const struct sl_authz *g = &r->admin->authz;
@@ -71,7 +70,7 @@ static unsigned check_socket(struct admin_request *r, const char **why)
 	const struct sockaddr *local = (const struct sockaddr *)&loopback;
 	const char *host = request_header(r, "Host");
 
-	/* A browser comes here through a forwarded port, as from `ssh -L`. */
+	/* A browser uses a forwarded port, as of `ssh -L`. */
 	if ((origin && !sl_authz_origin(&r->admin->authz, origin, local)) ||
 	    (site && (!sl_authz_fetch_site(site) || !host ||
 		      !sl_authz_host(&r->admin->authz, host, local)))) {
@@ -120,8 +119,7 @@ static enum MHD_Result answer_request(struct admin_request *r, enum admin_class 
 			continue;
 		if (post != admin_handlers[i].post ||
 		    (!post && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0))
-			return admin_reply_text(r->conn, MHD_HTTP_METHOD_NOT_ALLOWED,
-						admin_handlers[i].post ? "POST only" : "GET only");
+			return admin_refuse_method(r->conn, admin_handlers[i].post);
 		if (post && r->role < SL_ADMIN_OPERATE)
 			return refuse_change(r, kind);
 		return admin_handlers[i].handle(r);
@@ -135,7 +133,7 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 				      const char *method, const char *version, const char *upload,
 				      size_t *upload_len, void **req_cls)
 {
-	static int seen; /* its address marks requests whose head was seen */
+	static int seen;
 	struct admin_server *h = cls;
 	struct admin_request r = {
 		.admin = h->admin, .conns = &h->conns, .conn = conn, .uid = UINT32_MAX};
@@ -157,7 +155,6 @@ static enum MHD_Result handle_request(void *cls, struct MHD_Connection *conn, co
 		      : answer_request(&r, h->kind, url, method);
 }
 
-/* True for "GET /livez HTTP/1.1" and /readyz, with or without a query. */
 static bool asks_for_probe(const char *head, size_t len)
 {
 	char path[16];
@@ -176,7 +173,6 @@ static bool asks_for_probe(const char *head, size_t len)
 	return is_probe(path);
 }
 
-/* Returns true if the entry is free then. */
 static bool close_conn(struct admin_server *h, struct admin_conn *ac)
 {
 	unsigned before = h->conns.cnt;
@@ -188,7 +184,6 @@ static bool close_conn(struct admin_server *h, struct admin_conn *ac)
 	return h->conns.cnt < before;
 }
 
-/* Runs MHD, so that most requests are answered at once. */
 static void hand_to_server(void *arg, int fd, bool local, const char *head, size_t len)
 {
 	struct sl_admin *a = arg;
@@ -212,7 +207,7 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 	const struct admin_server *h = arg;
 	char line[256];
 
-	if (!h->admin->open) /* at the start, sl_admin_open() reports errors */
+	if (!h->admin->open)
 		return;
 	vsnprintf(line, sizeof(line), fmt, ap);
 	line[strcspn(line, "\n")] = 0;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The admin endpoint: HTTP by libmicrohttpd, run by the control thread's loop.
+ * The admin endpoint: HTTP by libmicrohttpd, in the control thread's loop.
  *
- *   GET  / /livez /readyz /metrics /stats /events (SSE, one event a second)
- *   POST /drain /reload /set?pool=NAME&size=N&hold=D&bound=D&deadline=D&shed=S
- *        /edge?interface=NAME&allow=PREFIX&deny=PREFIX&forget=PREFIX
+ *   GET  / /livez /readyz /metrics /stats /history /requests /events (SSE, one a second)
+ *   POST /drain /reload /set?pool=NAME&size=N&delay=D&bound=D&deadline=D&shed=S
+ *        /edge?interface=NAME&allow=PREFIX&deny=PREFIX&remove=PREFIX
  *
  *   Unix socket   all requests that the role of the peer's account allows
  *   TCP           GET only
  *
- * Probes, TCP clients and socket clients have separate limits. At a limit the oldest connection of
- * the address or account with most connections is closed.
+ * Probes, TCP clients and socket clients have separate limits (admin_accept.h). Control thread.
  */
 #ifndef SL_CONTROL_ADMIN_H
 #define SL_CONTROL_ADMIN_H
@@ -23,19 +22,23 @@
 
 struct sl_admin;
 
-/* Returns NULL and one line in err on failure. */
+/*
+ * Opens the sockets of `cfg`; needs privileges. The first four arguments must outlive the endpoint.
+ * Returns NULL and err.
+ */
 struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
 			       const struct sl_config *cfg, struct sl_window *w,
 			       struct sl_err *err);
-/* Closes all connections. a may be NULL. */
+/* Ends all connections. a may be NULL. */
 void sl_admin_close(struct sl_admin *a);
 
-/* Readable when sl_admin_run() has work. */
+/* Returns a descriptor: readable when sl_admin_run() has work. */
 int sl_admin_fd(const struct sl_admin *a);
+/* Returns the socket's path or "". */
 const char *sl_admin_path(const struct sl_admin *a);
-/* Accepts connections and answers requests, without waiting. */
+/* Accepts and answers without waiting. */
 void sl_admin_run(struct sl_admin *a);
-/* Sends an event to each client of /events. */
+/* Called once a second, for clients of /events and /requests. */
 void sl_admin_tick(struct sl_admin *a);
 
 #endif

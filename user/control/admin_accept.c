@@ -16,7 +16,7 @@
 enum { ACCEPTS = 64, EVENTS = 64, WATCHED = -1, FIRST_SLOT = ADMIN_ACCEPT_LISTENERS };
 
 struct accept_slot {
-	int fd; /* -1: free */
+	int fd;
 	bool local;
 	uint64_t peer_id;
 	uint64_t since_ns;
@@ -97,7 +97,6 @@ int admin_acceptor_fd(const struct admin_acceptor *d)
 	return d->epoll_fd;
 }
 
-/* A collision only makes two peers share a limit. */
 static uint64_t hash_bytes(const void *bytes, size_t len)
 {
 	return sl_fnv64(SL_FNV64, bytes, len);
@@ -115,7 +114,7 @@ uint64_t admin_peer_id(int fd)
 	if (ss.ss_family == AF_INET)
 		return hash_bytes(&v4->sin_addr, sizeof(v4->sin_addr));
 	if (ss.ss_family == AF_INET6)
-		return hash_bytes(&v6->sin6_addr, 8); /* a /64 is one host */
+		return hash_bytes(&v6->sin6_addr, 8);
 	len = sizeof(peer);
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	return hash_bytes(&peer.uid, sizeof(peer.uid));
@@ -151,7 +150,6 @@ static struct accept_slot *take_slot(struct admin_acceptor *d)
 	return worst;
 }
 
-/* Returns 0 if the head is incomplete. */
 static size_t head_len(const char *at, size_t len)
 {
 	for (size_t i = 1; i < len; i++) {
@@ -163,7 +161,6 @@ static size_t head_len(const char *at, size_t len)
 	return 0;
 }
 
-/* Returns true if the connection was passed on or closed. */
 static bool read_head(struct admin_acceptor *d, struct accept_slot *p)
 {
 	static const char too_large[] =
@@ -192,7 +189,7 @@ static bool read_head(struct admin_acceptor *d, struct accept_slot *p)
 	return true;
 }
 
-/* Registered edge-triggered, so that an incomplete head does not wake the loop again. */
+/* Edge-triggered: an incomplete head must not wake the loop again. */
 static void accept_connection(struct admin_acceptor *d, int fd, bool local, uint64_t now_ns)
 {
 	struct accept_slot *p = take_slot(d);
@@ -229,7 +226,7 @@ void admin_acceptor_run(struct admin_acceptor *d, uint64_t now_ns)
 	struct epoll_event events[EVENTS];
 	int n = epoll_wait(d->epoll_fd, events, EVENTS, 0);
 
-	/* Waiting connections first, because a new one may evict the oldest. */
+	/* Waiting connections first: a new one may evict the oldest. */
 	for (int i = 0; i < n; i++) {
 		int id = (int)events[i].data.u32;
 

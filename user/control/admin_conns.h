@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Open connections of one class of the admin endpoint, oldest first: unread replies, incomplete
- * bodies, clients of /events. Called by the control thread.
- */
+/* Open connections of one class of the admin endpoint, oldest first. Control thread. */
 #ifndef SL_CONTROL_ADMIN_CONNS_H
 #define SL_CONTROL_ADMIN_CONNS_H
 
@@ -18,8 +15,8 @@ struct admin_conn {
 	struct sl_list link;
 	struct MHD_Connection *conn;
 	int fd;
-	uint64_t peer_id;                /* one number per address or account */
-	struct event_listener *listener; /* client of /events that is not being ended */
+	uint64_t peer_id;                /* admin_peer_id() */
+	struct event_listener *listener; /* client of /events, unless being ended */
 };
 
 struct admin_conns {
@@ -29,14 +26,14 @@ struct admin_conns {
 
 /* Makes an empty list. */
 void admin_conns_init(struct admin_conns *g);
-/* An MHD_NotifyConnectionCallback; its first argument is the list. */
+/* Adds or removes a connection: an MHD_NotifyConnectionCallback. */
 void admin_conns_notify(void *conns, struct MHD_Connection *conn, void **context,
 			enum MHD_ConnectionNotificationCode what);
-/* Returns NULL if there was no memory for the entry. */
+/* Returns the entry of a connection, or NULL if there was no memory. */
 struct admin_conn *admin_conn_of(struct MHD_Connection *conn);
 /*
- * Returns the oldest connection of the peer with most (of all, or of the clients of /events), or
- * NULL.
+ * Returns the oldest connection of the peer with most of them, or NULL. `listening`: only clients
+ * of /events.
  */
 struct admin_conn *admin_conns_find_victim(const struct admin_conns *g, bool listening);
 

@@ -11,7 +11,6 @@
 #include "control/admin_conns.h"
 #include "control/listen.h"
 
-/* Each class has its own limit, so that slow readers block neither probes nor operators. */
 enum admin_class { ADMIN_PROBE, ADMIN_READER, ADMIN_OPERATOR, ADMIN_CLASSES };
 
 struct admin_server {
@@ -39,7 +38,7 @@ struct admin_request {
 	struct MHD_Connection *conn;
 	const char *url;
 	enum sl_admin_role role;
-	bool known; /* authenticated by a token or by the role on the socket */
+	bool known; /* authenticated by token or socket */
 	uint32_t uid;
 };
 
@@ -51,12 +50,16 @@ struct admin_handler {
 extern const struct admin_handler admin_handlers[];
 extern const size_t admin_handler_cnt;
 
-/* Answers with a line of text. Returns the handler's result. */
+/* Replies with a line of text, which is copied. Control thread, as all here. */
 enum MHD_Result admin_reply_text(struct MHD_Connection *conn, unsigned status, const char *text);
+/* Replies with status 405. `post`: the path takes POST only. */
+enum MHD_Result admin_refuse_method(struct MHD_Connection *conn, bool post);
 
-/* Sends an event to each client of /events. Ends one client of /events or /requests; all. */
+/* Sends an event to each client of /events. */
 void admin_events_tick(struct sl_admin *a);
+/* Ends a client of /events or /requests; MHD frees it. */
 void admin_events_leave(struct event_listener *l);
+/* Resumes all, so that MHD can stop. */
 void admin_events_end(struct sl_admin *a);
 
 #endif

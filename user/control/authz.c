@@ -15,16 +15,44 @@
 #include "front/grpc/grpc.h"
 #include "wire/addr.h"
 
-enum { GROUPS_MAX = 256, USER_MAX = 127 /* bytes of a name in Basic credentials */ };
+enum { GROUPS_MAX = 256, USER_MAX = 127 };
 
 static int fail_token_file(const char *path, const char *why, struct sl_err *err)
 {
 	return sl_fail(err, -1, "admin: token_file %s: %s", path, why);
 }
 
+static int fail_token(const char *path, const char *found, struct sl_err *err)
+{
+	return sl_fail(err, -1,
+		       "admin: token_file %s: found %s; allowed: a token of %d to %d characters "
+		       "without spaces, on one line",
+		       path, found, SL_CFG_TOKEN_MIN, SL_CFG_TOKEN_MAX);
+}
+
+static int take_token(struct sl_authz *g, const char *path, struct sl_span bytes, bool whole,
+		      struct sl_err *err)
+{
+	char found[40];
+
+	if (!whole)
+		return fail_token(path, "more than 256 characters", err);
+	while (bytes.len && memchr("\r\n\t ", bytes.ptr[bytes.len - 1], 4))
+		bytes.len--;
+	snprintf(found, sizeof(found), "%zu characters", bytes.len);
+	if (bytes.len < SL_CFG_TOKEN_MIN || bytes.len > SL_CFG_TOKEN_MAX)
+		return fail_token(path, found, err);
+	memcpy(g->token, bytes.ptr, bytes.len);
+	g->token[bytes.len] = 0;
+	if (strcspn(g->token, "\r\n\t ") != bytes.len)
+		return fail_token(path, "a space, a line end or a NUL byte in the token", err);
+	return 0;
+}
+
 static int read_token(struct sl_authz *g, const char *path, struct sl_err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), rc;
+	char text[SL_CFG_TOKEN_MAX + sizeof("\r\n")];
 	struct stat st;
 	ssize_t n;
 
@@ -33,16 +61,18 @@ static int read_token(struct sl_authz *g, const char *path, struct sl_err *err)
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_mode & 077) {
 		close(fd);
 		return fail_token_file(
-			path, "expected a file that only its owner may read (chmod 600)", err);
+			path,
+			"found no file, or one that others may use; allowed: a file that only its "
+			"owner may read (chmod 600)",
+			err);
 	}
-	n = read(fd, g->token, sizeof(g->token) - 1);
+	n = read(fd, text, sizeof(text));
 	close(fd);
-	while (n > 0 && strchr("\r\n\t ", g->token[n - 1]))
-		n--;
-	g->token[n > 0 ? n : 0] = 0;
-	if (strlen(g->token) != (size_t)(n > 0 ? n : 0) || n < SL_CFG_TOKEN_MIN)
-		return fail_token_file(path, "expected a token of 16 to 256 characters", err);
-	return 0;
+	if (n < 0)
+		return fail_token_file(path, strerror(errno), err);
+	rc = take_token(g, path, sl_span_of(text, (size_t)n), (size_t)n < sizeof(text), err);
+	explicit_bzero(text, sizeof(text));
+	return rc;
 }
 
 int sl_authz_init(struct sl_authz *g, const struct sl_cfg_admin *cfg, struct sl_err *err)
@@ -91,14 +121,13 @@ enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
 		return SL_ADMIN_NOBODY;
-	/* With more than GROUPS_MAX groups only the primary one counts. */
+	/* Beyond GROUPS_MAX groups only the primary one counts. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &groups_len) != 0)
 		groups_len = 0;
 	*uid = peer.uid;
 	return sl_authz_role_of(g, peer.uid, peer.gid, groups, groups_len / sizeof(groups[0]));
 }
 
-/* True for "name", and for "name:port" with the port of this endpoint. */
 static bool host_matches(const char *host, size_t len, const char *name, uint16_t port)
 {
 	const size_t name_len = strlen(name);
@@ -158,7 +187,6 @@ bool sl_authz_fetch_site(const char *site)
 	return strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
 }
 
-/* Compares in constant time. */
 static bool is_token(const struct sl_authz *g, const char *shown, size_t len)
 {
 	const size_t want = strlen(g->token);
@@ -187,7 +215,6 @@ static bool is_password(const struct sl_authz *g, const char *credentials)
 	return ok;
 }
 
-/* Returns NULL if the scheme is another one. */
 static const char *after_scheme(const char *authorization, const char *scheme)
 {
 	const size_t len = strlen(scheme);

@@ -4,11 +4,10 @@
  *
  *   Unix socket   by the account of the peer (SO_PEERCRED): root, the gateway's account and `owner`
  *                 operate; members of `group` read or operate; others are refused
- *   TCP           reads. Pages of other origins are refused: Host must name this endpoint (against
- *                 DNS rebinding), Origin and Sec-Fetch-Site must not be foreign. If a token is
- *                 configured, each request must have it.
+ *   TCP           reads. Host must name this endpoint (against DNS rebinding), Origin and
+ *                 Sec-Fetch-Site must not be foreign. A configured token must be in each request.
  *
- * No I/O except reading the token. No function keeps its arguments.
+ * sl_authz_init() keeps cfg, which must outlive g.
  */
 #ifndef SL_CONTROL_AUTHZ_H
 #define SL_CONTROL_AUTHZ_H
@@ -29,29 +28,30 @@ struct sl_authz_id {
 struct sl_authz {
 	const struct sl_cfg_admin *cfg;
 	struct sl_authz_id owner, group;
-	char token[SL_CFG_TOKEN_MAX + 1]; /* "": none is required */
+	char token[SL_CFG_TOKEN_MAX + 1]; /* "": none */
 };
 
-/* Looks up accounts and reads the token, with privileges. Returns 0, or -1 and one line in err. */
+/* Looks up accounts and reads the token; needs privileges. Returns 0, or -1 and err. */
 int sl_authz_init(struct sl_authz *g, const struct sl_cfg_admin *cfg, struct sl_err *err);
 /* Erases the token. */
 void sl_authz_fini(struct sl_authz *g);
 
-/* Returns the role of the peer of a Unix socket, and its account in *uid. */
+/* Returns the role of a Unix socket's peer, and *uid; SL_ADMIN_NOBODY on error. */
 enum sl_admin_role sl_authz_role(const struct sl_authz *g, int fd, uint32_t *uid);
+/* Returns the role of an account. */
 enum sl_admin_role sl_authz_role_of(const struct sl_authz *g, uint32_t uid, uint32_t gid,
 				    const uint32_t *groups, size_t group_cnt);
 
 /*
- * Return true if the header field is allowed. local is the local address of the connection: a Host
- * that is this address cannot come from DNS rebinding.
+ * Return true if the field is allowed. local: the connection's local address; a Host with it cannot
+ * come from DNS rebinding.
  */
 bool sl_authz_host(const struct sl_authz *g, const char *host, const struct sockaddr *local);
 bool sl_authz_origin(const struct sl_authz *g, const char *origin, const struct sockaddr *local);
 bool sl_authz_fetch_site(const char *site);
 /*
- * Returns true if authorization, the field or NULL, has the token: as Bearer TOKEN, or as the
- * password of Basic credentials. Runs in constant time.
+ * Returns true if no token is configured, or the field has it: as Bearer TOKEN, or as the password
+ * of Basic credentials. Constant time. authorization may be NULL.
  */
 bool sl_authz_token(const struct sl_authz *g, const char *authorization);
 

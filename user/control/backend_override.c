@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overrides of a backend by `sluice set POOL/BACKEND`: state and weight. */
 #include "control/backend_override.h"
 
 #include <errno.h>

@@ -2,11 +2,16 @@
 #include "control/code_metrics.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "control/metric_text.h"
+#include "core/trace.h"
 #include "front/codes.h"
+#include "front/exemplar.h"
 
 enum { LABELS_MAX = 64 << 10 };
 
@@ -32,6 +37,7 @@ static void add_backend(struct sl_backend_sum *to, const struct sl_backend_info 
 	to->on_fallback |= k->on_fallback;
 	to->drained |= k->health.drained;
 	to->ejected |= k->health.ejected;
+	to->silent |= k->health.silent;
 	to->weight = k->health.weight;
 	to->outstanding += k->stats.outstanding;
 	to->failures += k->stats.failures;
@@ -48,7 +54,6 @@ static bool is_backend(const struct sl_backend_info *k, const char *pool, const 
 	return strcmp(k->name, name) == 0 && strcmp(k->pool, pool) == 0;
 }
 
-/* Workers list their backends in the configuration's order, without those that they do not use. */
 void sl_codes_each_backend(const struct sl_gateway_info *in,
 			   void (*visit)(void *arg, const struct sl_backend_sum *sum), void *arg)
 {
@@ -73,21 +78,22 @@ void sl_codes_each_backend(const struct sl_gateway_info *in,
 	}
 }
 
-/* One family: the route's, pool's or backend's labels are in `labels`. */
 struct code_family {
+	const struct sl_metric_text *m;
 	struct sl_strbuf *b;
 	const char *name;
 	bool grpc;
 	struct sl_strbuf labels;
 };
 
-static void family_begin(struct code_family *f, struct sl_strbuf *b, const char *name, bool grpc,
-			 const char *type, const char *help)
+static void family_begin(struct code_family *f, const struct sl_metric_text *m, const char *name,
+			 bool grpc, const char *type, const char *help)
 {
-	f->b = b;
+	f->m = m;
+	f->b = m->b;
 	f->name = name;
 	f->grpc = grpc;
-	sl_metric_head(b, name, type, help);
+	sl_metric_head(m, name, type, help);
 }
 
 static void set_label(struct code_family *f, const char *name, const char *value)
@@ -97,7 +103,6 @@ static void set_label(struct code_family *f, const char *name, const char *value
 	sl_metric_label(&f->labels, name, value);
 }
 
-/* Also while zero: a rate sees the first of them only if there was a sample before. */
 static bool is_always_shown(unsigned index)
 {
 	switch (index) {
@@ -199,42 +204,60 @@ static void put_backend(void *arg, const struct sl_backend_sum *sum)
 }
 
 static void render_codes(struct sl_gateway *g, const struct sl_gateway_info *in,
-			 struct sl_strbuf *b, struct code_family *f)
+			 const struct sl_metric_text *m, struct code_family *f)
 {
-	family_begin(f, b, "sluice_route_responses_total", false, "counter",
+	family_begin(f, m, "sluice_route_responses_total", false, "counter",
 		     "replies to clients by route and HTTP status; route \"\": none matched");
 	render_routes(g, in, f);
-	family_begin(f, b, "sluice_route_grpc_responses_total", true, "counter",
+	family_begin(f, m, "sluice_route_grpc_responses_total", true, "counter",
 		     "replies to gRPC clients by route and gRPC status");
 	render_routes(g, in, f);
-	family_begin(f, b, "sluice_pool_responses_total", false, "counter",
+	family_begin(f, m, "sluice_pool_responses_total", false, "counter",
 		     "replies to clients by pool and HTTP status, with those of the gateway");
 	render_pools(g, in, f);
-	family_begin(f, b, "sluice_pool_grpc_responses_total", true, "counter",
+	family_begin(f, m, "sluice_pool_grpc_responses_total", true, "counter",
 		     "replies to gRPC clients by pool and gRPC status");
 	render_pools(g, in, f);
-	family_begin(f, b, "sluice_backend_responses_total", false, "counter",
+	family_begin(f, m, "sluice_backend_responses_total", false, "counter",
 		     "replies of each backend by HTTP status, as it sent them");
 	sl_codes_each_backend(in, put_backend, f);
-	family_begin(f, b, "sluice_backend_grpc_responses_total", true, "counter",
+	family_begin(f, m, "sluice_backend_grpc_responses_total", true, "counter",
 		     "replies of each backend by gRPC status, as it sent them");
 	sl_codes_each_backend(in, put_backend, f);
 }
 
-static void put_buckets(struct sl_strbuf *b, const char *name, const char *labels,
-			const uint64_t *bucket, uint64_t sum_ns)
+static void put_bucket(const struct code_family *f, double bound, uint64_t below,
+		       const struct sl_exemplar *e)
 {
+	char id[2 * sizeof(e->trace_id)];
+
+	sl_strbuf_printf(f->b, "%s_bucket{%s", f->name, sl_strbuf_cstr(&f->labels));
+	sl_metric_bound(f->m, bound);
+	sl_strbuf_printf(f->b, "} %" PRIu64, below);
+	if (e && e->unix_ns) {
+		sl_trace_hex(id, e->trace_id, sizeof(e->trace_id));
+		sl_strbuf_printf(f->b, " # {trace_id=\"%.*s\"} %.9f %" PRIu64 ".%03" PRIu64,
+				 (int)sizeof(id), id, (double)e->ns / 1e9,
+				 e->unix_ns / SL_NS_PER_SEC,
+				 e->unix_ns % SL_NS_PER_SEC / SL_NS_PER_MS);
+	}
+	sl_strbuf_char(f->b, '\n');
+}
+
+static void put_buckets(struct code_family *f, const uint64_t *bucket, uint64_t sum_ns,
+			const struct sl_exemplar *exemplars)
+{
+	const char *labels = sl_strbuf_cstr(&f->labels);
 	uint64_t below = 0;
 
-	for (unsigned i = 0; i < SL_CODE_BOUND_CNT; i++) {
+	for (unsigned i = 0; i <= SL_CODE_BOUND_CNT; i++) {
 		below += bucket[i];
-		sl_strbuf_printf(b, "%s_bucket{%s,le=\"%.10g\"} %" PRIu64 "\n", name, labels,
-				 (double)sl_code_bound_ns(i) / 1e9, below);
+		put_bucket(f, i < SL_CODE_BOUND_CNT ? (double)sl_code_bound_ns(i) / 1e9 : INFINITY,
+			   below, exemplars ? &exemplars[i] : NULL);
 	}
-	below += bucket[SL_CODE_BOUND_CNT];
-	sl_strbuf_printf(b, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, below);
-	sl_strbuf_printf(b, "%s_sum{%s} %.9f\n", name, labels, (double)sum_ns / 1e9);
-	sl_strbuf_printf(b, "%s_count{%s} %" PRIu64 "\n", name, labels, below);
+	sl_strbuf_printf(f->b, "%s_sum{%s} %.9f\n", f->name, labels, (double)sum_ns / 1e9);
+	sl_strbuf_printf(f->b, "%s_count{%s} %" PRIu64 "\n", f->name, labels, below);
+	sl_strbuf_reset(&f->labels);
 }
 
 static void put_backend_time(void *arg, const struct sl_backend_sum *sum)
@@ -244,7 +267,7 @@ static void put_backend_time(void *arg, const struct sl_backend_sum *sum)
 	struct code_family *f = arg;
 	unsigned at = 0;
 
-	/* A value counts by the lower bound of its fine bucket, at most 12 % below it. */
+	/* A value counts by its bucket's lower bound, at most 12 % below it. */
 	for (uint32_t i = 0; i < SL_HIST_BUCKETS; i++) {
 		while (at < SL_CODE_BOUND_CNT && sl_hist_lower(i) > sl_code_bound_ns(at))
 			at++;
@@ -252,12 +275,11 @@ static void put_backend_time(void *arg, const struct sl_backend_sum *sum)
 	}
 	set_label(f, "pool", sum->pool);
 	set_label(f, "backend", sum->name);
-	put_buckets(f->b, f->name, sl_strbuf_cstr(&f->labels), bucket, codes->sum_ns);
-	sl_strbuf_reset(&f->labels);
+	put_buckets(f, bucket, codes->sum_ns, NULL);
 }
 
 static void put_duration(struct code_family *f, const char *route, const char *key,
-			 const struct sl_duration *d)
+			 const struct sl_duration *d, const struct sl_exemplar *exemplars)
 {
 	unsigned index = d->index - 1u;
 	char code[16] = "other";
@@ -270,8 +292,7 @@ static void put_duration(struct code_family *f, const char *route, const char *k
 	set_label(f, key, code);
 	if (f->grpc)
 		set_label(f, "rpc_system", "grpc");
-	put_buckets(f->b, f->name, sl_strbuf_cstr(&f->labels), d->bucket, d->sum_ns);
-	sl_strbuf_reset(&f->labels);
+	put_buckets(f, d->bucket, d->sum_ns, exemplars);
 }
 
 static bool is_used(const struct sl_duration *d)
@@ -287,6 +308,7 @@ static void render_durations(struct sl_gateway *g, const struct sl_gateway_info 
 			     struct code_family *f, const char *key)
 {
 	for (uint32_t i = 0; g && i <= in->cfg->route_cnt; i++) {
+		struct sl_exemplar exemplars[SL_DURATION_SLOTS][SL_EXEMPLAR_BUCKETS] = {0};
 		struct sl_duration sum[SL_DURATION_SLOTS] = {0};
 
 		if (!sl_codes_is_first_route(g, i))
@@ -295,32 +317,34 @@ static void render_durations(struct sl_gateway *g, const struct sl_gateway_info 
 			const struct sl_route_codes *r = sl_gateway_route_codes(g, w, i);
 
 			sl_durations_merge(sum, f->grpc ? r->grpc : r->http);
+			if (f->m->openmetrics)
+				sl_exemplars_merge(exemplars, sum, r, f->grpc);
 		}
 		for (unsigned s = 0; s < SL_DURATION_SLOTS; s++) {
 			if (is_used(&sum[s]))
 				put_duration(f, sl_gateway_route_codes(g, 0, i)->label, key,
-					     &sum[s]);
+					     &sum[s], exemplars[s]);
 		}
 	}
 }
 
 void sl_code_metrics_render(struct sl_gateway *g, const struct sl_gateway_info *in,
-			    struct sl_strbuf *b)
+			    const struct sl_metric_text *m)
 {
 	struct code_family f;
 
 	sl_strbuf_grow(&f.labels, LABELS_MAX);
-	render_codes(g, in, b, &f);
-	family_begin(&f, b, "sluice_backend_seconds", false, "histogram",
+	render_codes(g, in, m, &f);
+	family_begin(&f, m, "sluice_backend_seconds", false, "histogram",
 		     "from sending a request to a backend to the first part of its reply");
 	sl_codes_each_backend(in, put_backend_time, &f);
-	family_begin(&f, b, "http_server_request_duration_seconds", false, "histogram",
+	family_begin(&f, m, "http_server_request_duration_seconds", false, "histogram",
 		     "requests but gRPC, from the first byte to the last of the reply");
 	render_durations(g, in, &f, "http_response_status_code");
-	family_begin(&f, b, "rpc_server_duration_seconds", true, "histogram",
+	family_begin(&f, m, "rpc_server_duration_seconds", true, "histogram",
 		     "gRPC calls, from the first byte to the last of the reply");
 	render_durations(g, in, &f, "rpc_grpc_status_code");
 	if (f.labels.err)
-		b->err = f.labels.err;
+		m->b->err = f.labels.err;
 	sl_strbuf_fini(&f.labels);
 }

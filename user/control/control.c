@@ -19,7 +19,6 @@
 #include "control/stage_map.h"
 #include "sandbox/notify.h"
 
-/* The access log has the highest rate of events. */
 enum { POLL_MS = 100, LOG_POLL_MS = 20, STEP_POLL_MS = 5, TICK_NS = 1000000000 };
 
 static void fill_signals(sigset_t *set)
@@ -211,22 +210,31 @@ bool sl_control_wants_restart(const struct sl_control *c)
 	return c->restart;
 }
 
+static int wait_ms(const struct sl_control *c, bool reads)
+{
+	bool busy = c->draining || c->reload_wait || c->reloading || !c->open_reported;
+	uint64_t now_ns = sl_now_ns(), due_ns = sl_gateway_due_ns(c->opt.gateway);
+	int ms = busy ? STEP_POLL_MS : reads ? LOG_POLL_MS : POLL_MS;
+
+	if (due_ns >= now_ns + (uint64_t)ms * SL_NS_PER_MS)
+		return ms;
+	return due_ns > now_ns ? (int)((due_ns - now_ns) / SL_NS_PER_MS) + 1 : 0;
+}
+
 uint32_t sl_control_run(struct sl_control *c)
 {
-	struct pollfd fds[2] = {
+	struct pollfd fds[3] = {
 		{.fd = c->signal_fd, .events = POLLIN},
 		{.fd = -1, .events = POLLIN},
+		{.fd = sl_gateway_fd(c->opt.gateway), .events = POLLIN},
 	};
 	bool reads = c->log || sl_otlp_is_on(c->otlp);
 
 	for (;;) {
-		bool busy = c->draining || c->reload_wait || c->reloading || !c->open_reported;
-		int wait_ms = busy ? STEP_POLL_MS : reads ? LOG_POLL_MS : POLL_MS;
-
-		/* No admin requests are accepted before READY=1 was sent. */
+		/* Accept no admin requests before READY=1 was sent. */
 		if (c->admin && c->open_reported)
 			fds[1].fd = sl_admin_fd(c->admin);
-		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)
+		if (poll(fds, 3, wait_ms(c, reads)) < 0 && errno != EINTR)
 			sl_log_err("control: poll: %s", strerror(errno));
 		take_signals(c);
 		if (c->admin && c->open_reported)

@@ -26,43 +26,49 @@ struct sl_control;
 struct sl_control_options {
 	struct sl_gateway *gateway;
 	const struct sl_config *config;
-	const char *config_file; /* read again on SIGHUP; NULL: no reload */
+	const char *config_file; /* NULL: no reload */
 	void (*on_ready)(void *arg);
 	void (*on_config)(void *arg, const struct sl_config *next);
-	/* Called once a second. False ends the loop at once: a process has died. May be NULL. */
+	/*
+	 * Called once a second. Returns false if a process has died, which ends the loop. May be
+	 * NULL.
+	 */
 	bool (*is_whole)(void *arg);
 	void *arg;
 };
 
-/* Must be called before threads start, which inherit the mask. */
+/* Blocks the signals that the control thread reads. Must be called before threads start. */
 void sl_control_block_signals(void);
 
-/* Opens signals, access log and admin endpoint. Returns NULL and one line in err on failure. */
+/*
+ * Opens signals, access log and admin endpoint, with privileges. Copies the options, not what they
+ * point to. Returns NULL and err.
+ */
 struct sl_control *sl_control_open(const struct sl_control_options *opt, struct sl_err *err);
 /* Runs until the gateway is drained. Returns the number of aborted exchanges. */
 uint32_t sl_control_run(struct sl_control *c);
 /* Returns true if sl_control_run() ended because a restart can mend an interface. */
 bool sl_control_wants_restart(const struct sl_control *c);
-/* The gateway must still exist. */
+/* Writes the last records, and frees c. The gateway must still exist. */
 void sl_control_close(struct sl_control *c);
-/* Returns the path of the Unix socket, "" without one. */
+/* Returns the admin socket's path or "". */
 const char *sl_control_socket(const struct sl_control *c);
 
-/* The functions below are called by the admin endpoint, in the same thread. */
+/* The admin endpoint calls the functions below, in the control thread. */
+/* Begins to drain; sl_control_run() ends then. */
 void sl_control_drain(struct sl_control *c);
 /*
- * Reads the configuration and begins a reload. Returns 0 if it is valid. diff, unless NULL, gets
- * the changed keys, for the caller to decref: {"in_force": [], "needs_restart": [], "number": N}.
- * Returns -1 and a line in err and in the log for each mistake; nothing has changed then.
+ * Reads the configuration and begins a reload. Returns 0, with the changed keys in *diff, unless
+ * NULL, a new reference: {"in_force": [], "needs_restart": [], "number": N}. Returns -1 without a
+ * change, with a line in err and in the log for each mistake.
  */
 int sl_control_reload(struct sl_control *c, json_t **diff, struct sl_err *err);
 /*
- * Returns {"pending": BOOL, "asked": N, "in_force": N, "refused": TEXT}: the numbers of the last
- * valid reload and of the last one in force in all workers. TEXT: why the gateway has refused the
- * last one.
+ * Returns {"pending": BOOL, "asked": N, "in_force": N, "refused": TEXT}, a new reference. Numbers:
+ * of the last valid reload, and of the last one in force. TEXT: why the last one was refused.
  */
 json_t *sl_control_reload_json(const struct sl_control *c);
-/* Returns true if the gateway is ready, else false and the reason in why. */
+/* Returns true, or false and why: draining, a fault, or a pool without a backend. */
 bool sl_control_ready(struct sl_control *c, struct sl_err *why);
 
 #endif

@@ -15,27 +15,27 @@ struct sl_control {
 	struct sl_access_log *log; /* NULL: none */
 	struct sl_otlp *otlp;
 	struct sl_window window;
-	const struct sl_config *stages_of; /* in the map sl_stages */
+	const struct sl_config *stages_of; /* shown in the map sl_stages */
 	uint32_t service_max;
 	int signal_fd;
 	uint64_t tick_ns;
 	uint64_t drain_until_ns;
 	char status_reported[STATUS_LEN];
-	bool open_reported; /* sent that the listeners are open */
+	bool open_reported;
 	bool ready_reported, draining, stop, fault;
 	bool restart; /* sl_gateway_needs_restart() */
 	bool broken;
-	struct sl_config *reload_wait; /* checked; waits until the gateway is not busy */
+	struct sl_config *reload_wait; /* checked; waits for the gateway */
 	bool reloading;
 	struct {
-		uint64_t asked, handed, in_force; /* last number of each, from 1 */
+		uint64_t asked, handed, in_force; /* last numbers, from 1 */
 	} reload;
-	char reload_refused[600]; /* reason of the last refusal, or "" */
-	char reload_text[1400];   /* log line for when it is in force */
+	char reload_refused[600]; /* or "" */
+	char reload_text[1400];   /* log line, once in force */
 	bool reload_warns;
 };
 
-/* reload.c: continues a reload. */
+/* Continues a reload, and starts the one that waits. */
 void sl_control_step(struct sl_control *c);
 
 #endif

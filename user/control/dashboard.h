@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of the dashboard and of uPlot, included at build time. */
+/* Files of the dashboard and of uPlot. */
 #ifndef SL_CONTROL_DASHBOARD_H
 #define SL_CONTROL_DASHBOARD_H
 
@@ -7,12 +7,12 @@
 #include <stddef.h>
 
 struct sl_dashboard_file {
-	const char *type; /* Content-Type */
+	const char *type;
 	const void *body;
 	size_t len;
 };
 
-/* Finds the file of a path. */
+/* Finds a file by its path; its bytes are static. Returns false without one. */
 bool sl_dashboard_find(const char *path, struct sl_dashboard_file *out);
 
 #endif

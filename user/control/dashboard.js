@@ -170,6 +170,7 @@ function tiles(s, rate) {
 function stateOf(b) {
 	if (b.drained) return mark("drained", "warn");
 	if (b.ejected) return mark("ejected", "bad");
+	if (b.silent) return mark("silent", "bad");
 	if (b.on_fallback) return mark("on fallback", "warn");
 	return mark(b.state, b.state === "up" ? "good" : b.state === "unused" ? "dim" : "bad");
 }
@@ -193,9 +194,13 @@ function drawTables(s) {
 	});
 	table("listeners", ["listener", "<address", "<protocols", "<certificates"], s.listeners.map(l => [l.name, (l.address.includes(":") ? "[" + l.address + "]" : l.address) + ":" + l.port,
 		(l.tls ? "TLS" : "plain") + (l.datagram ? ", datagrams" : ""), l.tls ? ends(l) : mark("–", "dim")]), "no listeners");
-	table("agents", ["server", "<state", "in flight", "at a time", "waiting", "connections"], s.agents.flatMap(a => a.servers.map(v => [v.name,
-		v.up ? mark("up", "good") : mark("down" + (v.why ? ": " + v.why : ""), "bad"), num(v.in_flight), num(v.concurrency), num(v.waiting), num(v.connections)])),
-		"no server behind the gateway's own agents");
+	const whys = new Map(s.backends.map(b => [b.pool + "/" + b.name, b.way_why || ""]));
+	const servers = (l, way) => l.map(v => [v.name, Object.assign(mark(way + (whys.get(v.name) ? ": " + whys.get(v.name) : ""), "cut"), { title: whys.get(v.name) || "" }),
+		!v.up ? mark("down" + (v.why ? ": " + v.why : ""), "bad") : v.healthy ? mark("up", "good") : mark(v.why, "bad"),
+		num(v.in_flight), num(v.concurrency), num(v.waiting), num(v.connections)]);
+	table("agents", ["server", "<way", "<state", "in flight", "at a time", "waiting", "connections"],
+		s.agents.flatMap(a => servers(a.servers, "agent " + a.number)).concat(s.stack.flatMap(w => servers(w.servers, "stack, worker " + w.worker))),
+		"no unmodified server");
 	$("notes").replaceChildren(...(s.notes.length ? s.notes.map(n => { const t = el("time", "", new Date(n.time_ms).toLocaleTimeString([], { hour12: false }));
 		return el("li", "", t, mark(n.text, n.bad ? "bad" : "good")); }) : [el("li", "dim", "nothing has changed since the start")]));
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LISTENERS = 16 /* per class */, BLOCK = 64 << 10 };
+enum { LISTENERS = 16, BLOCK = 64 << 10 };
 
 static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 {

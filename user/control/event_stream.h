@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies of the admin endpoint without an end: /events and /requests.
+ * Endless replies of the admin endpoint: /events and /requests.
  *
- *   control thread --put--> text (bounded) --> MHD reads it, or suspends the connection
- *
- * A reader that does not take its text gets no more of it; what it misses is the caller's to count.
+ * A reader that does not take its text gets no more. Control thread.
  */
 #ifndef SL_CONTROL_EVENT_STREAM_H
 #define SL_CONTROL_EVENT_STREAM_H
@@ -14,11 +12,10 @@
 
 struct request_filter;
 
-/* Its connection is suspended while there is no text. */
 struct event_listener {
 	struct sl_list link;
 	struct admin_conns *conns;
-	struct admin_conn *ac; /* NULL: being ended */
+	struct admin_conn *ac; /* NULL: ending */
 	struct MHD_Connection *conn;
 	struct sl_strbuf text;
 	size_t sent;
@@ -27,14 +24,17 @@ struct event_listener {
 	uint64_t missed;               /* requests since the last line */
 };
 
-/* Returns a listener whose text has at most `limit` bytes, or NULL. */
+/*
+ * Returns a listener whose text has at most `limit` bytes, or NULL; event_stream_begin() follows.
+ * At the limit of clients, another one is ended.
+ */
 struct event_listener *event_stream_new(struct admin_request *r, size_t limit);
-/* Begins the reply and links the listener. It frees itself with its connection. */
+/* Begins the reply and links the listener, which is freed with its connection, or on MHD_NO. */
 enum MHD_Result event_stream_begin(struct admin_request *r, struct event_listener *l,
 				   struct sl_list *list, const char *type);
 /* Continues a reply after text was added. */
 void event_stream_wake(struct event_listener *l);
-/* Removes text that was read. */
+/* Empties the text, if all of it was sent. */
 void event_stream_trim(struct event_listener *l);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of all counters and gauges, for /metrics and /stats. Drops, verdicts, outcomes and errors
- * are arrays of uint64_t with a table of names.
+ * Tables of counters and gauges, for /metrics and /stats. Names are those of arrays of uint64_t.
  */
 #ifndef SL_CONTROL_FIELDS_H
 #define SL_CONTROL_FIELDS_H
@@ -25,16 +24,11 @@ struct stat_table {
 	unsigned cnt;
 };
 
-/*
- * Fields of struct sl_worker_info, sl_tcp_stats, sl_udp_stats, sl_sock_stats, sl_h2_stats, sl_tls_stats,
- * sl_core_stats, sl_port_stats, sl_rpc_stats, sl_dial_stats, sl_svc_live, sl_subset_info,
- * sl_agent_info, sl_server_info, in this order.
- */
 extern const struct stat_table worker_fields, tcp_fields, udp_fields, sock_fields, h2_fields,
 	tls_fields, core_fields, port_fields, backend_fields, dial_fields, live_fields,
 	subset_fields, agent_fields, server_fields, health_fields;
 
-/* Reads the field, of 4 or 8 bytes, from obj. */
+/* Reads a counter of 32 or 64 bits. */
 uint64_t field_value(const struct stat_field *f, const void *obj);
 
 struct stat_name {
@@ -44,7 +38,7 @@ extern const struct stat_name verdict_names[], drop_names[], outcome_names[], er
 	protocol_names[], stage_names[], address_limit_names[], rank_names[], evicted_names[],
 	tls_end_names[];
 
-/* Returns the name of a channel state, else "unknown". */
+/* Returns the name of an enum sl_rpc_state; "unknown" for other values. */
 const char *rpc_state_name(unsigned state);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the admin endpoint. Requests are authorised already. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "control/acl_api.h"
 #include "control/backend_override.h"
 #include "control/event_stream.h"
+#include "control/metric_text.h"
 #include "control/metrics.h"
 #include "control/notes.h"
 #include "control/request_feed.h"
@@ -24,37 +24,60 @@ enum {
 	REQUESTS_LIMIT = 1 << 20,
 };
 
-/* uPlot sets styles of its elements. */
 #define PAGE_POLICY                                                                                     \
 	"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; " \
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-static enum MHD_Result queue_reply(struct MHD_Connection *conn, unsigned status, const char *type,
-				   const void *body, size_t len, enum MHD_ResponseMemoryMode mode)
+static struct MHD_Response *make_reply(const char *type, const void *body, size_t len,
+				       enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *r =
 		MHD_create_response_from_buffer(len, (void *)(uintptr_t)body, mode);
-	enum MHD_Result res;
 
 	if (!r) {
 		if (mode == MHD_RESPMEM_MUST_FREE)
 			free((void *)(uintptr_t)body);
-		return MHD_NO;
+		return NULL;
 	}
 	MHD_add_response_header(r, "Content-Type", type);
 	MHD_add_response_header(r, "Cache-Control", "no-store");
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 	MHD_add_response_header(r, "Content-Security-Policy", PAGE_POLICY);
 	MHD_add_response_header(r, "Connection", "close"); /* each head must pass the acceptor */
-	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		MHD_add_response_header(r, "Allow", "GET, HEAD, POST");
-	if (status == MHD_HTTP_UNAUTHORIZED) {
+	return r;
+}
+
+static enum MHD_Result send_reply(struct MHD_Connection *conn, unsigned status,
+				  struct MHD_Response *r)
+{
+	enum MHD_Result res = r ? MHD_queue_response(conn, status, r) : MHD_NO;
+
+	if (r)
+		MHD_destroy_response(r);
+	return res;
+}
+
+static enum MHD_Result queue_reply(struct MHD_Connection *conn, unsigned status, const char *type,
+				   const void *body, size_t len, enum MHD_ResponseMemoryMode mode)
+{
+	struct MHD_Response *r = make_reply(type, body, len, mode);
+
+	if (r && status == MHD_HTTP_UNAUTHORIZED) {
 		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
 		MHD_add_response_header(r, "WWW-Authenticate", "Basic realm=\"sluice\"");
 	}
-	res = MHD_queue_response(conn, status, r);
-	MHD_destroy_response(r);
-	return res;
+	return send_reply(conn, status, r);
+}
+
+enum MHD_Result admin_refuse_method(struct MHD_Connection *conn, bool post)
+{
+	const char *text = post ? "POST only\n" : "GET only\n";
+	struct MHD_Response *r =
+		make_reply("text/plain; charset=utf-8", text, strlen(text), MHD_RESPMEM_PERSISTENT);
+
+	if (r)
+		MHD_add_response_header(r, "Allow", post ? "POST" : "GET, HEAD");
+	return send_reply(conn, MHD_HTTP_METHOD_NOT_ALLOWED, r);
 }
 
 enum MHD_Result admin_reply_text(struct MHD_Connection *conn, unsigned status, const char *text)
@@ -82,7 +105,6 @@ static enum MHD_Result get_livez(struct admin_request *r)
 	return admin_reply_text(r->conn, MHD_HTTP_OK, "ok");
 }
 
-/* "/readyz?pool=NAME": one pool, whatever the others are. */
 static enum MHD_Result get_pool_readyz(struct admin_request *r, const char *pool)
 {
 	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
@@ -99,7 +121,6 @@ static enum MHD_Result get_pool_readyz(struct admin_request *r, const char *pool
 	return admin_reply_text(r->conn, MHD_HTTP_NOT_FOUND, "found no such pool");
 }
 
-/* "/readyz?verbose": a line for each pool. */
 static enum MHD_Result reply_pools(struct admin_request *r, bool ready, const char *why)
 {
 	const struct sl_config *cfg = sl_gateway_info(r->admin->g)->cfg;
@@ -136,18 +157,34 @@ static enum MHD_Result get_readyz(struct admin_request *r)
 					   : "not ready");
 }
 
+static enum MHD_Result add_accept(void *arg, enum MHD_ValueKind kind, const char *name,
+				  const char *value)
+{
+	(void)kind;
+	if (value && strcasecmp(name, "Accept") == 0)
+		sl_metric_accept_add(arg, sl_span_cstr(value));
+	return MHD_YES;
+}
+
 static enum MHD_Result get_metrics(struct admin_request *r)
 {
+	struct sl_metric_accept accept = {0};
+	bool openmetrics;
 	struct sl_strbuf b;
 
+	MHD_get_connection_values(r->conn, MHD_HEADER_KIND, add_accept, &accept);
+	openmetrics = sl_metric_accept_openmetrics(&accept);
 	sl_strbuf_grow(&b, METRICS_LIMIT);
-	sl_metrics_render(r->admin->g, &b);
+	sl_metrics_render(r->admin->g, openmetrics, &b);
 	if (b.err) {
 		sl_strbuf_fini(&b);
 		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 	}
-	return queue_reply(r->conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", b.ptr,
-			   b.len, MHD_RESPMEM_MUST_FREE);
+	return queue_reply(r->conn, MHD_HTTP_OK,
+			   openmetrics
+				   ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				   : "text/plain; version=0.0.4; charset=utf-8",
+			   b.ptr, b.len, MHD_RESPMEM_MUST_FREE);
 }
 
 static json_t *stats_of(struct sl_admin *a)
@@ -256,7 +293,7 @@ static enum MHD_Result post_reload(struct admin_request *r)
 
 	if (sl_control_reload(r->admin->control, &diff, &err) == 0)
 		return reply_json(r->conn, diff);
-	/* Messages quote the file, so only accounts that can read it get them. */
+	/* Messages quote the file: only for accounts that can read it. */
 	if (r->uid == 0 || r->uid == geteuid())
 		return queue_reply(r->conn, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8",
 				   lines, strlen(lines), MHD_RESPMEM_MUST_COPY);
@@ -380,6 +417,8 @@ static enum MHD_Result post_acl(struct admin_request *r)
 		return admin_reply_text(r->conn,
 					rc == -ENODEV ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST,
 					e.err.text);
+	for (uint32_t i = 0; i < e.change.unban_cnt; i++)
+		(void)sl_gateway_unlist(r->admin->g, e.change.interface, &e.change.unban[i]);
 	return reply_json(r->conn, sl_acl_json(r->admin->g, e.change.interface));
 }
 
@@ -399,7 +438,6 @@ void admin_events_tick(struct sl_admin *a)
 	sl_list_for_each (pos, &a->listeners) {
 		struct event_listener *l = sl_container_of(pos, struct event_listener, link);
 
-		/* A client that has not read its last event misses this one. */
 		if (!l->suspended)
 			continue;
 		fill_event(l, text);

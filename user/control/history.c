@@ -13,17 +13,16 @@
 
 enum { CLASSES = 5 };
 
-/* Series of a pool. Stages follow as mean times. */
 enum {
-	POOL_RATE, /* replies per second, then those of each class */
+	POOL_RATE,
 	POOL_CLASS,
-	POOL_P50 = POOL_CLASS + CLASSES, /* nanoseconds */
+	POOL_P50 = POOL_CLASS + CLASSES,
 	POOL_P99,
-	POOL_BATCH, /* mean size of the second's batches, and the cap */
+	POOL_BATCH,
 	POOL_CAP,
-	POOL_QUEUED, /* requests waiting; at backends */
+	POOL_QUEUED,
 	POOL_FLIGHT,
-	POOL_SHED, /* per second */
+	POOL_SHED,
 	POOL_STAGE,
 	POOL_SERIES = POOL_STAGE + SL_STAGE_CNT,
 };
@@ -31,25 +30,25 @@ enum {
 enum { BACKEND_RATE, BACKEND_ERRORS, BACKEND_P50, BACKEND_P99, BACKEND_SERIES };
 
 struct history_entry {
-	const char *pool, *backend; /* backend: "" for a pool */
+	const char *pool, *backend;
 	unsigned series;
-	uint32_t samples; /* since it is known, at most SL_HISTORY_LEN */
+	uint32_t samples;
 	bool has_last, seen;
 	struct sl_codes codes;
 	struct sl_svc_hist hist; /* total time, or time at the backend */
 	uint64_t stage_ns[SL_STAGE_CNT], stage_cnt[SL_STAGE_CNT];
 	uint64_t batches, batched, shed;
-	float *ring; /* [series][SL_HISTORY_LEN] */
+	float *ring;
 	char names[];
 };
 
 struct sl_history {
 	struct history_entry **entries;
 	uint32_t cnt, backend_cnt;
-	uint32_t hint; /* find_entry() begins here */
-	uint32_t at;   /* where the next sample goes */
+	uint32_t hint;
+	uint32_t at;
 	uint64_t last_ns;
-	double seconds; /* since the last sample */
+	double seconds;
 };
 
 struct sl_history *sl_history_new(void)
@@ -72,7 +71,6 @@ void sl_history_free(struct sl_history *h)
 	free(h);
 }
 
-/* They are asked for in their order: `hint` follows. */
 static struct history_entry *find_entry(struct sl_history *h, const char *pool, const char *backend)
 {
 	for (uint32_t i = 0; h && i < h->cnt; i++) {
@@ -106,7 +104,6 @@ static struct history_entry *new_entry(const char *pool, const char *backend)
 	return NULL;
 }
 
-/* Returns NULL without memory, and beyond the number of backends. */
 static struct history_entry *get_entry(struct sl_history *h, const char *pool, const char *backend)
 {
 	struct history_entry *e = find_entry(h, pool, backend), **grown;
@@ -256,7 +253,6 @@ static void sample_backend(void *arg, const struct sl_backend_sum *sum)
 	put_quantiles(h, e, BACKEND_P50, BACKEND_P99, codes->bucket);
 }
 
-/* Counts before the first sample are no rate. */
 static void clear_first(struct sl_history *h, struct history_entry *e)
 {
 	if (e->has_last) {
@@ -379,7 +375,6 @@ void sl_history_write(const struct sl_history *h, struct sl_strbuf *b)
 	sl_strbuf_str(b, "]}");
 }
 
-/* Latencies: the mean of the seconds that have one. */
 static double recent_of(const struct sl_history *h, const struct history_entry *e, unsigned s,
 			bool is_time, uint32_t seconds)
 {

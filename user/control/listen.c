@@ -18,7 +18,6 @@
 
 enum { BACKLOG = 256 };
 
-/* Returns -EADDRINUSE if a process listens there. */
 static int bind_at(const char *path, const struct sl_authz *g)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -29,7 +28,7 @@ static int bind_at(const char *path, const struct sl_authz *g)
 	if (fd < 0)
 		return -errno;
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
-	before = umask(0177); /* process-wide, but no thread runs yet */
+	before = umask(0177);
 	rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
 	if (rc && errno == EADDRINUSE && sl_sock_remove_stale(&sun))
 		rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
@@ -81,7 +80,7 @@ int sl_admin_bind(const struct sl_config *cfg, const struct sl_authz *g, struct 
 
 void sl_admin_unbind(struct sl_admin_socket *s)
 {
-	/* May fail after the change of account; the next start replaces the socket then. */
+	/* May fail after the change of account; the next start then replaces the socket. */
 	if (s->path[0])
 		unlink(s->path);
 	s->path[0] = 0;
@@ -115,7 +114,7 @@ int sl_admin_listen_tcp(const struct sl_config *cfg, struct sl_err *err)
 	socklen_t len;
 	int fd;
 
-	(void)sl_addr_parse(&at, cfg->admin.address); /* checked by the configuration */
+	(void)sl_addr_parse(&at, cfg->admin.address);
 	at.port_be = htons(cfg->admin.port);
 	len = sl_addr_to_sockaddr(&at, &ss);
 	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

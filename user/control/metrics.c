@@ -17,17 +17,16 @@
 #include "control/otlp.h"
 #include "control/request_feed.h"
 
-/* Buckets are powers of two of nanoseconds from 1 us to 17 s, which the histograms have, too. */
 enum { LE_FIRST_BIT = 10, LE_LAST_BIT = 34 };
 
-static void write_head(struct sl_strbuf *b, const char *prefix, const char *name, const char *type,
-		       const char *help)
+static void write_head(const struct sl_metric_text *m, const char *prefix, const char *name,
+		       const char *type, const char *help)
 {
 	char whole[160];
 
 	snprintf(whole, sizeof(whole), "sluice_%s%s%s", prefix, name,
 		 type[0] == 'c' ? "_total" : "");
-	sl_metric_head(b, whole, type, help);
+	sl_metric_head(m, whole, type, help);
 }
 
 static void write_label(struct sl_strbuf *b, const char *name, const char *value)
@@ -35,14 +34,12 @@ static void write_label(struct sl_strbuf *b, const char *name, const char *value
 	sl_metric_label(b, name, value);
 }
 
-/* A metric family; visitors add labels and objects. */
 struct metric_family {
 	struct sl_strbuf *b;
 	const char *prefix;
 	const struct stat_field *field;
 };
 
-/* Suffixes of fields, and what metrics have instead: base units. */
 static const struct metric_unit {
 	const char *suffix, *unit;
 	double scale;
@@ -98,14 +95,14 @@ typedef void visit_fn(const struct metric_family *f, struct sl_gateway *g,
 		      const struct sl_gateway_info *in);
 
 static void render_table(struct sl_gateway *g, const struct sl_gateway_info *in,
-			 struct sl_strbuf *b, const char *prefix, const struct stat_table *t,
-			 visit_fn *visit)
+			 const struct sl_metric_text *m, const char *prefix,
+			 const struct stat_table *t, visit_fn *visit)
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
-		struct metric_family f = {b, prefix, &t->fields[i]};
+		struct metric_family f = {m->b, prefix, &t->fields[i]};
 		char name[100];
 
-		write_head(b, prefix, name_of(f.field, name, sizeof(name)),
+		write_head(m, prefix, name_of(f.field, name, sizeof(name)),
 			   f.field->kind == FIELD_COUNTER ? "counter" : "gauge", f.field->help);
 		visit(&f, g, in);
 	}
@@ -281,21 +278,28 @@ static void visit_servers(const struct metric_family *f, struct sl_gateway *g,
 	struct sl_server_info s;
 
 	(void)g, (void)in;
-	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS * SL_CFG_MAX_SERVERS; i++) {
+	for (uint32_t i = 0; i < (SL_CFG_MAX_AGENTS + SL_MAX_WORKERS) * SL_CFG_MAX_SERVERS; i++) {
+		uint32_t entry = i / SL_CFG_MAX_SERVERS;
+
 		if (!sl_agent_status_server_get(i / SL_CFG_MAX_SERVERS, i % SL_CFG_MAX_SERVERS, &s))
 			continue;
 		sample_begin(f);
-		sl_strbuf_printf(f->b, "agent=\"%u\",", i / SL_CFG_MAX_SERVERS);
+		if (entry < SL_CFG_MAX_AGENTS)
+			sl_strbuf_printf(f->b, "agent=\"%u\",", entry);
+		else
+			sl_strbuf_printf(f->b, "worker=\"%u\",", entry - SL_CFG_MAX_AGENTS);
 		write_label(f->b, "server", s.name);
 		sample_end(f, &s);
 	}
 }
 
-static void render_named(struct sl_strbuf *b, const struct sl_gateway_info *in, const char *metric,
-			 const char *key, const struct stat_name *names, unsigned cnt,
-			 size_t offset, const char *help)
+static void render_named(const struct sl_metric_text *m, const struct sl_gateway_info *in,
+			 const char *metric, const char *key, const struct stat_name *names,
+			 unsigned cnt, size_t offset, const char *help)
 {
-	write_head(b, "", metric, "counter", help);
+	struct sl_strbuf *b = m->b;
+
+	write_head(m, "", metric, "counter", help);
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		const uint64_t *v =
 			(const uint64_t *)(const void *)((const char *)&in->workers[w] + offset);
@@ -307,9 +311,11 @@ static void render_named(struct sl_strbuf *b, const struct sl_gateway_info *in, 
 	}
 }
 
-static void render_interfaces(struct sl_strbuf *b, const struct sl_gateway_info *in)
+static void render_interfaces(const struct sl_metric_text *m, const struct sl_gateway_info *in)
 {
-	write_head(b, "", "rx_packets", "counter", "packets per verdict of the XDP program");
+	struct sl_strbuf *b = m->b;
+
+	write_head(m, "", "rx_packets", "counter", "packets per verdict of the XDP program");
 	for (uint32_t i = 0; i < in->interface_cnt; i++) {
 		for (unsigned v = 0; v < SL_RX_VERDICT_CNT; v++) {
 			sl_strbuf_str(b, "sluice_rx_packets_total{");
@@ -318,7 +324,14 @@ static void render_interfaces(struct sl_strbuf *b, const struct sl_gateway_info 
 					 in->interfaces[i].verdicts[v]);
 		}
 	}
-	write_head(b, "", "interface_info", "gauge", "how the XDP program is attached");
+	write_head(m, "", "offenders", "gauge",
+		   "addresses whose packets are dropped for a time (penalty)");
+	for (uint32_t i = 0; i < in->interface_cnt; i++) {
+		sl_strbuf_str(b, "sluice_offenders{");
+		write_label(b, "interface", in->interfaces[i].name);
+		sl_strbuf_printf(b, "} %u\n", in->interfaces[i].offenders);
+	}
+	write_head(m, "", "interface_info", "info", "how the XDP program is attached");
 	for (uint32_t i = 0; i < in->interface_cnt; i++) {
 		sl_strbuf_str(b, "sluice_interface_info{");
 		write_label(b, "interface", in->interfaces[i].name);
@@ -326,7 +339,7 @@ static void render_interfaces(struct sl_strbuf *b, const struct sl_gateway_info 
 		write_label(b, "attach", in->interfaces[i].attach);
 		sl_strbuf_str(b, "} 1\n");
 	}
-	write_head(b, "", "port_info", "gauge", "mode of each AF_XDP socket");
+	write_head(m, "", "port_info", "info", "mode of each AF_XDP socket");
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		for (uint32_t i = 0; i < in->workers[w].port_cnt; i++) {
 			const struct sl_port_info *p = &in->workers[w].ports[i];
@@ -349,7 +362,7 @@ static bool is_on_fallback(const struct sl_backend_info *k)
 	return k->on_fallback;
 }
 
-static void render_backend_states(struct sl_strbuf *b, const struct sl_gateway_info *in)
+static void render_backend_states(const struct sl_metric_text *m, const struct sl_gateway_info *in)
 {
 	static const struct {
 		const char *name, *help;
@@ -358,9 +371,10 @@ static void render_backend_states(struct sl_strbuf *b, const struct sl_gateway_i
 		{"backend_up", "1 while the backend can be used", is_up},
 		{"backend_on_fallback", "1 while its fallback endpoint is in use", is_on_fallback},
 	};
+	struct sl_strbuf *b = m->b;
 
 	for (unsigned s = 0; s < SL_ARRAY_LEN(states); s++) {
-		write_head(b, "", states[s].name, "gauge", states[s].help);
+		write_head(m, "", states[s].name, "gauge", states[s].help);
 		for (uint32_t w = 0; w < in->worker_cnt; w++) {
 			for (uint32_t i = 0; i < in->workers[w].backend_cnt; i++) {
 				const struct sl_backend_info *k = &in->workers[w].backends[i];
@@ -373,9 +387,11 @@ static void render_backend_states(struct sl_strbuf *b, const struct sl_gateway_i
 	}
 }
 
-static void render_certificates(struct sl_strbuf *b, const struct sl_gateway_info *in)
+static void render_certificates(const struct sl_metric_text *m, const struct sl_gateway_info *in)
 {
-	write_head(b, "", "tls_certificate_end_seconds", "gauge",
+	struct sl_strbuf *b = m->b;
+
+	write_head(m, "", "tls_certificate_end_seconds", "gauge",
 		   "when each certificate ends, in seconds since 1970");
 	for (uint32_t i = 0; i < in->cfg->listener_cnt; i++) {
 		const struct sl_cfg_listener *l = &in->cfg->listeners[i];
@@ -398,7 +414,6 @@ static void render_stage(struct sl_strbuf *b, const char *pool, unsigned stage,
 	uint64_t below = 0, all = 0;
 	uint32_t at = 0;
 
-	/* h->count is written at another moment than the buckets. */
 	for (uint32_t i = 0; i < SL_HIST_BUCKET_CNT; i++)
 		all += h->bucket[i];
 	for (unsigned bit = LE_FIRST_BIT; bit <= LE_LAST_BIT; bit++) {
@@ -423,12 +438,13 @@ static void render_stage(struct sl_strbuf *b, const char *pool, unsigned stage,
 	sl_strbuf_printf(b, ",stage=\"%s\"} %" PRIu64 "\n", stage_names[stage].name, all);
 }
 
-static void render_stages(struct sl_gateway *g, struct sl_strbuf *b,
+static void render_stages(struct sl_gateway *g, const struct sl_metric_text *m,
 			  const struct sl_gateway_info *in)
 {
+	struct sl_strbuf *b = m->b;
 	struct sl_svc_hist sum;
 
-	write_head(b, "", "stage_seconds", "histogram", "time that requests spent in each stage");
+	write_head(m, "", "stage_seconds", "histogram", "time that requests spent in each stage");
 	for (uint32_t s = 0; g && s < in->cfg->pool_cnt; s++) {
 		for (unsigned st = 0; st < SL_STAGE_CNT; st++) {
 			sum = (struct sl_svc_hist){0};
@@ -444,96 +460,103 @@ static void render_stages(struct sl_gateway *g, struct sl_strbuf *b,
 	}
 }
 
-static void render_gateway(struct sl_gateway *g, struct sl_strbuf *b,
+static void render_gateway(struct sl_gateway *g, const struct sl_metric_text *m,
 			   const struct sl_gateway_info *in)
 {
+	struct sl_strbuf *b = m->b;
 	struct sl_err why = SL_ERR(128);
 
-	write_head(b, "", "up", "gauge", "1: this gateway runs");
+	write_head(m, "", "up", "gauge", "1: this gateway runs");
 	sl_strbuf_str(b, "sluice_up 1\n");
-	write_head(b, "", "ready", "gauge", "1 while every pool has a backend and nothing drains");
+	write_head(m, "", "ready", "gauge", "1 while every pool has a backend and nothing drains");
 	sl_strbuf_printf(b, "sluice_ready %d\n", g && sl_gateway_ready(g, &why));
-	write_head(b, "", "draining", "gauge", "1 while no new connections are taken");
+	write_head(m, "", "draining", "gauge", "1 while no new connections are taken");
 	sl_strbuf_printf(b, "sluice_draining %d\n", in->draining);
-	write_head(b, "", "uptime_seconds", "gauge", "since the start");
+	write_head(m, "", "uptime_seconds", "gauge", "since the start");
 	sl_strbuf_printf(b, "sluice_uptime_seconds %.3f\n",
 			 (double)(sl_now_ns() - in->start_ns) / 1e9);
-	write_head(b, "", "broken_checks", "counter", "faults of our own that were stepped around");
+	write_head(m, "", "broken_checks", "counter", "faults of our own that were stepped around");
 	sl_strbuf_printf(b, "sluice_broken_checks_total %" PRIu64 "\n", sl_checks_broken());
-	write_head(b, "", "event_lines_missed", "counter",
+	write_head(m, "", "event_lines_missed", "counter",
 		   "lines that clients of `sluice events` did not take in time");
 	sl_strbuf_printf(b, "sluice_event_lines_missed_total %" PRIu64 "\n",
 			 sl_request_feed_missed());
-	write_head(b, "", "log_lines_lost", "counter",
+	write_head(m, "", "log_lines_lost", "counter",
 		   "lines that standard error did not take at once, of the gateway and its agents");
 	sl_strbuf_printf(b, "sluice_log_lines_lost_total %" PRIu64 "\n", sl_log_lost());
 }
 
-static void render_trace(struct sl_strbuf *b)
+static void render_trace(const struct sl_metric_text *m)
 {
+	struct sl_strbuf *b = m->b;
 	struct sl_otlp_stats s = sl_otlp_stats();
 
-	write_head(b, "", "trace_spans_exported", "counter", "spans that the collector has taken");
+	write_head(m, "", "trace_spans_exported", "counter", "spans that the collector has taken");
 	sl_strbuf_printf(b, "sluice_trace_spans_exported_total %" PRIu64 "\n", s.exported);
-	write_head(b, "", "trace_spans_discarded", "counter",
+	write_head(m, "", "trace_spans_discarded", "counter",
 		   "spans that the collector refused, or that found no room while it was down");
 	sl_strbuf_printf(b, "sluice_trace_spans_discarded_total %" PRIu64 "\n", s.dropped);
-	write_head(b, "", "trace_requests_failed", "counter", "failed requests to the collector");
+	write_head(m, "", "trace_requests_failed", "counter", "failed requests to the collector");
 	sl_strbuf_printf(b, "sluice_trace_requests_failed_total %" PRIu64 "\n", s.failures);
 }
 
-static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in, struct sl_strbuf *b)
+static void render_all(struct sl_gateway *g, const struct sl_gateway_info *in,
+		       const struct sl_metric_text *m)
 {
-	render_gateway(g, b, in);
-	render_trace(b);
-	render_interfaces(b, in);
-	render_table(g, in, b, "worker_", &worker_fields, visit_workers);
-	render_table(g, in, b, "tcp_", &tcp_fields, visit_tcp);
-	render_table(g, in, b, "udp_", &udp_fields, visit_udp);
-	render_table(g, in, b, "sock_", &sock_fields, visit_sock);
-	render_table(g, in, b, "h2_", &h2_fields, visit_h2);
-	render_table(g, in, b, "tls_", &tls_fields, visit_tls);
-	render_table(g, in, b, "", &core_fields, visit_core);
-	render_table(g, in, b, "port_", &port_fields, visit_ports);
-	render_named(b, in, "drops", "reason", drop_names, SL_DROP_CNT,
+	render_gateway(g, m, in);
+	render_trace(m);
+	render_interfaces(m, in);
+	render_table(g, in, m, "worker_", &worker_fields, visit_workers);
+	render_table(g, in, m, "tcp_", &tcp_fields, visit_tcp);
+	render_table(g, in, m, "udp_", &udp_fields, visit_udp);
+	render_table(g, in, m, "sock_", &sock_fields, visit_sock);
+	render_table(g, in, m, "h2_", &h2_fields, visit_h2);
+	render_table(g, in, m, "tls_", &tls_fields, visit_tls);
+	render_table(g, in, m, "", &core_fields, visit_core);
+	render_table(g, in, m, "port_", &port_fields, visit_ports);
+	render_named(m, in, "drops", "reason", drop_names, SL_DROP_CNT,
 		     offsetof(struct sl_worker_info, drops), "packets discarded in user space");
-	render_named(b, in, "exchanges", "outcome", outcome_names, SL_OUTCOME_CNT,
+	render_named(m, in, "exchanges", "outcome", outcome_names, SL_OUTCOME_CNT,
 		     offsetof(struct sl_worker_info, core.outcomes), "requests by how they ended");
-	render_named(b, in, "front_errors", "error", error_names, SL_FRONT_ERR_CNT,
+	render_named(m, in, "front_errors", "error", error_names, SL_FRONT_ERR_CNT,
 		     offsetof(struct sl_worker_info, core.front_errors),
 		     "requests that broke their protocol or its limits");
 	render_named(
-		b, in, "tls_ends", "reason", tls_end_names, SL_TLS_END_CNT,
+		m, in, "tls_ends", "reason", tls_end_names, SL_TLS_END_CNT,
 		offsetof(struct sl_worker_info, tls.ends),
 		"handshakes that were not finished, and connections that broke, by the reason");
-	render_named(b, in, "protocol_requests", "protocol", protocol_names, SL_PROTO_CNT,
+	render_named(m, in, "protocol_requests", "protocol", protocol_names, SL_PROTO_CNT,
 		     offsetof(struct sl_worker_info, core.protocols), "requests per protocol");
-	render_named(b, in, "address_limits", "limit", address_limit_names, SL_QUOTA_LIMIT_CNT,
+	render_named(m, in, "address_limits", "limit", address_limit_names, SL_QUOTA_LIMIT_CNT,
 		     offsetof(struct sl_worker_info, core.address_limits),
 		     "refused as one client address had its share");
-	render_named(b, in, "ended_for_others", "short_of", rank_names, SL_RANK_CNT,
+	render_named(m, in, "ended_for_others", "short_of", rank_names, SL_RANK_CNT,
 		     offsetof(struct sl_worker_info, core.ended_for_others),
 		     "slow requests of heavy clients ended as something was short");
-	render_named(b, in, "evicted", "what", evicted_names, SL_EVICTED_CNT,
+	render_named(m, in, "evicted", "what", evicted_names, SL_EVICTED_CNT,
 		     offsetof(struct sl_worker_info, core.evicted),
 		     "connections closed because few connections or head buffers were left");
-	sl_metrics_quotas(in, b);
-	render_certificates(b, in);
-	render_backend_states(b, in);
-	render_table(g, in, b, "backend_", &backend_fields, visit_backends);
-	render_table(g, in, b, "backend_", &dial_fields, visit_dialled);
-	render_table(g, in, b, "backend_", &health_fields, visit_health);
-	render_table(g, in, b, "service_", &live_fields, visit_live);
-	render_table(g, in, b, "service_", &subset_fields, visit_subsets);
-	render_table(g, in, b, "agent_", &agent_fields, visit_agents);
-	render_table(g, in, b, "server_", &server_fields, visit_servers);
-	render_stages(g, b, in);
-	sl_code_metrics_render(g, in, b);
+	sl_metrics_quotas(in, m);
+	render_certificates(m, in);
+	render_backend_states(m, in);
+	render_table(g, in, m, "backend_", &backend_fields, visit_backends);
+	render_table(g, in, m, "backend_", &dial_fields, visit_dialled);
+	render_table(g, in, m, "backend_", &health_fields, visit_health);
+	render_table(g, in, m, "service_", &live_fields, visit_live);
+	render_table(g, in, m, "service_", &subset_fields, visit_subsets);
+	render_table(g, in, m, "agent_", &agent_fields, visit_agents);
+	render_table(g, in, m, "server_", &server_fields, visit_servers);
+	render_stages(g, m, in);
+	sl_code_metrics_render(g, in, m);
 }
 
-void sl_metrics_render(struct sl_gateway *g, struct sl_strbuf *b)
+void sl_metrics_render(struct sl_gateway *g, bool openmetrics, struct sl_strbuf *b)
 {
-	render_all(g, sl_gateway_info(g), b);
+	const struct sl_metric_text m = {b, openmetrics};
+
+	render_all(g, sl_gateway_info(g), &m);
+	if (openmetrics)
+		sl_strbuf_str(b, "# EOF\n");
 }
 
 void sl_metrics_heads(struct sl_strbuf *out)
@@ -541,9 +564,10 @@ void sl_metrics_heads(struct sl_strbuf *out)
 	const struct sl_config nothing = {0};
 	const struct sl_gateway_info info = {.cfg = &nothing};
 	struct sl_strbuf all;
+	const struct sl_metric_text m = {.b = &all};
 
 	sl_strbuf_grow(&all, 1 << 20);
-	render_all(NULL, &info, &all);
+	render_all(NULL, &info, &m);
 	for (const char *line = sl_strbuf_cstr(&all), *end; (end = strchr(line, '\n'));
 	     line = end + 1) {
 		if (line[0] == '#')

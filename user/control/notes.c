@@ -11,11 +11,11 @@
 #include "control/fields.h"
 #include "sluice/outcome.h"
 
-enum { MERGE_MS = 10000 }; /* the same outcome within this time is one note */
+enum { MERGE_MS = 10000 }; /* an outcome repeated within this time is one note */
 
 struct change_note {
 	uint64_t first_ms, last_ms, cnt;
-	int outcome; /* enum sl_outcome; -1: none */
+	int outcome;
 	bool bad;
 	char text[SL_NOTE_LEN];
 };
@@ -24,8 +24,8 @@ struct sl_notes {
 	struct change_note ring[SL_NOTES];
 	unsigned cnt, at;
 	uint64_t now_ms;
-	const struct sl_config *cfg; /* of the last look */
-	uint8_t *states;             /* of its backends */
+	const struct sl_config *cfg;
+	uint8_t *states;
 	uint32_t state_cnt, visited;
 	bool looked, ready, draining;
 	uint64_t outcomes[SL_OUTCOME_CNT];
@@ -82,7 +82,6 @@ static void look_at_backend(void *arg, const struct sl_backend_sum *s)
 
 	if (i >= n->state_cnt || n->states[i] == now)
 		return;
-	/* "Connecting" comes and goes with each attempt. */
 	if ((n->states[i] == SL_RPC_UP || now == SL_RPC_UP) && n->looked)
 		say(n, now != SL_RPC_UP, "backend %.40s/%.40s is %s%s%s", s->pool, s->name,
 		    rpc_state_name(now == SL_RPC_CONNECTING ? SL_RPC_DOWN : now),
@@ -90,7 +89,6 @@ static void look_at_backend(void *arg, const struct sl_backend_sum *s)
 	n->states[i] = (uint8_t)now;
 }
 
-/* A reload may have changed the list of backends: their next states are the first ones. */
 static void look_at_config(struct sl_notes *n, const struct sl_config *cfg)
 {
 	uint32_t cnt = 0;

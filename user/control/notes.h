@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recent changes of the gateway with their reasons, for the dashboard: states of backends, readiness,
- * reloads, and requests that were not served. Differences between two looks, once a second.
+ * Recent changes with their reasons: states of backends, readiness, reloads, and requests that were
+ * not served. Control thread.
  */
 #ifndef SL_CONTROL_NOTES_H
 #define SL_CONTROL_NOTES_H
@@ -14,13 +14,13 @@ enum { SL_NOTES = 64 /* older ones are dropped */, SL_NOTE_LEN = 240 };
 
 struct sl_notes;
 
-/* Returns an empty list, or NULL. */
+/* Returns an empty list, or NULL without memory. */
 struct sl_notes *sl_notes_new(void);
 /* n may be NULL. */
 void sl_notes_free(struct sl_notes *n);
-/* Compares with the last look. unix_ms: now. */
+/* Adds changes; called once a second. unix_ms: now. */
 void sl_notes_tick(struct sl_notes *n, struct sl_gateway *g, uint64_t unix_ms);
-/* Returns [{"time_ms": N, "bad": BOOL, "text": TEXT}], newest first, for the caller to decref. */
+/* Returns [{"time_ms": N, "bad": BOOL, "text": TEXT}], newest first, a new reference. */
 json_t *sl_notes_json(const struct sl_notes *n);
 
 #endif

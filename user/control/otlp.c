@@ -20,10 +20,10 @@
 #include "wire/addr.h"
 
 enum {
-	SPANS_MAX = 1 << 20, /* bytes that wait */
+	SPANS_MAX = 1 << 20,
 	SAMPLED_MAX = SPANS_MAX / 2,
 	FLUSH_AT = 256 << 10,
-	HEAD_MAX = 1024, /* HTTP head of a POST */
+	HEAD_MAX = 1024,
 	REPLY_MAX = 1024,
 	TIMEOUT_S = 5,
 	BACKOFF_MAX_S = 30,
@@ -35,18 +35,18 @@ enum otlp_state { OTLP_IDLE, OTLP_CONNECTING, OTLP_SENDING, OTLP_READING };
 
 struct sl_otlp {
 	struct sl_addr at;
-	char *url; /* NULL: no collector */
+	char *url;
 	const char *path;
-	struct sl_strbuf spans; /* wait */
-	struct sl_strbuf body;  /* the request under way, or to be repeated */
+	struct sl_strbuf spans;
+	struct sl_strbuf body;
 	uint32_t span_cnt, body_cnt;
 	enum otlp_state state;
 	int fd;
 	size_t sent, reply_len;
 	char reply[REPLY_MAX + 1];
 	uint64_t deadline_ns;
-	uint64_t next_ns;  /* next POST */
-	uint64_t retry_ns; /* none before */
+	uint64_t next_ns;
+	uint64_t retry_ns;
 	unsigned backoff_s;
 };
 
@@ -119,7 +119,6 @@ void sl_otlp_configure(struct sl_otlp *o, const struct sl_cfg_trace *cfg)
 	o->retry_ns = o->backoff_s = 0;
 	free(o->url);
 	o->url = cfg->otlp ? strdup(cfg->otlp) : NULL;
-	/* The parser of the configuration has checked it. */
 	if (o->url && !sl_cfg_parse_otlp(o->url, &o->at, &o->path)) {
 		free(o->url);
 		o->url = NULL;
@@ -144,7 +143,7 @@ void sl_otlp_put(struct sl_otlp *o, const struct sl_event *e, uint64_t unix_ns)
 		o->span_cnt++;
 		return;
 	}
-	stats.dropped++; /* no memory */
+	stats.dropped++;
 	o->spans.len = before;
 	o->spans.err = 0;
 }
@@ -172,10 +171,9 @@ static void write_request(struct sl_otlp *o)
 	o->span_cnt = 0;
 	sl_strbuf_reset(&o->spans);
 	if (o->body.err)
-		drop_body(o); /* no memory */
+		drop_body(o);
 }
 
-/* Keeps the request, and repeats it later. */
 static void fail_request(struct sl_otlp *o, uint64_t now_ns, const char *why)
 {
 	stats.failures++;
@@ -188,6 +186,18 @@ static void fail_request(struct sl_otlp *o, uint64_t now_ns, const char *why)
 		     "trace: collector %s: %s; spans wait, and are dropped beyond 1 MiB; retrying "
 		     "in %u s",
 		     o->url, why, o->backoff_s);
+}
+
+/* The collector works, so the next spans do not wait. */
+static void reject_request(struct sl_otlp *o, unsigned status)
+{
+	SL_LOG_EVERY(60 * SL_NS_PER_SEC, SL_LOG_WARN,
+		     "trace: collector %s: answers with status %u; spans dropped: %u", o->url,
+		     status, o->body_cnt);
+	stats.failures++;
+	drop_body(o);
+	close_socket(o);
+	o->backoff_s = 0;
 }
 
 static void connect_collector(struct sl_otlp *o, uint64_t now_ns)
@@ -236,7 +246,6 @@ static void send_request(struct sl_otlp *o, uint64_t now_ns)
 	o->state = OTLP_READING;
 }
 
-/* Returns the status of "HTTP/1.x NNN ...", or 0. */
 static unsigned read_status(const struct sl_otlp *o)
 {
 	uint64_t status;
@@ -247,7 +256,6 @@ static unsigned read_status(const struct sl_otlp *o)
 	return (unsigned)status;
 }
 
-/* Statuses that are repeated: OTLP 1.3, "Retryable Response Codes". */
 static void take_status(struct sl_otlp *o, uint64_t now_ns)
 {
 	unsigned status = read_status(o);
@@ -261,12 +269,14 @@ static void take_status(struct sl_otlp *o, uint64_t now_ns)
 		close_socket(o);
 		return;
 	}
+	if (status && status != 429 && status != 502 && status != 503 && status != 504) {
+		reject_request(o, status);
+		return;
+	}
 	if (status)
 		snprintf(why, sizeof(why), "answers with status %u", status);
 	else
 		snprintf(why, sizeof(why), "answers with something other than HTTP/1");
-	if (status && status != 429 && status != 502 && status != 503 && status != 504)
-		drop_body(o);
 	fail_request(o, now_ns, why);
 }
 

@@ -36,7 +36,7 @@ static struct sl_span method_of(const struct sl_event *e)
 	return sl_span_cstr(sl_method_name((enum sl_method)e->method));
 }
 
-/* "GET /v1/": a name has few values, so it is the route, not the path. */
+/* "GET /v1/": names must have few values, so the route, not the path. */
 static void put_name(struct sl_strbuf *b, const struct sl_event *e)
 {
 	char text[sizeof(e->route) + 16];
@@ -61,7 +61,7 @@ static void put_attributes(struct sl_strbuf *b, const struct sl_event *e)
 	char peer[SL_ADDR_TEXT];
 
 	sl_strbuf_printf(b, "{\"key\":\"sluice.outcome\",\"value\":{\"stringValue\":\"%s\"}}",
-			 outcome_names[e->outcome].name);
+			 sl_access_outcome(e));
 	put_text(b, "http.request.method", method_of(e));
 	put_text(b, "url.path", sl_span_of(e->path, e->path_len));
 	put_text(b, "http.route", sl_span_cstr(e->route));
@@ -82,7 +82,7 @@ static void put_attributes(struct sl_strbuf *b, const struct sl_event *e)
 
 void sl_otlp_span(struct sl_strbuf *b, const struct sl_event *e, uint64_t unix_ns)
 {
-	enum { SERVER = 2, ERROR = 2 }; /* SPAN_KIND_SERVER, STATUS_CODE_ERROR */
+	enum { SERVER = 2, ERROR = 2 };
 	struct sl_code_end end = sl_event_code(e);
 
 	sl_strbuf_char(b, '{');
@@ -99,7 +99,7 @@ void sl_otlp_span(struct sl_strbuf *b, const struct sl_event *e, uint64_t unix_n
 	sl_strbuf_char(b, ']');
 	if (sl_code_failed(&end)) {
 		sl_strbuf_printf(b, ",\"status\":{\"code\":%d,\"message\":", ERROR);
-		sl_strbuf_json_str(b, sl_outcome_text((enum sl_outcome)e->outcome));
+		sl_strbuf_json_str(b, sl_access_reason(e));
 		sl_strbuf_char(b, '}');
 	}
 	sl_strbuf_char(b, '}');

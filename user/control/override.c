@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overrides of a pool by `sluice set`, which batch controllers read at each tick. Zero means auto;
- * fields in which zero is a value hold the value plus one.
+ * Batch controllers read overrides at each tick. 0: auto; fields in which 0 is a value hold the
+ * value plus one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ static const struct {
 
 int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value, struct sl_err *err)
 {
-	if (strcmp(name, "hold") == 0) /* former name, for scripts */
+	if (strcmp(name, "hold") == 0)
 		name = "delay";
 	for (size_t i = 0; i < SL_ARRAY_LEN(overrides); i++) {
 		if (strcmp(overrides[i].name, name) != 0)

@@ -9,7 +9,7 @@
 #include "gateway/gateway.h"
 
 static const struct {
-	const char *name, *help; /* no help: another sample of the family before */
+	const char *name, *help;
 	const char *label;
 	size_t offset;
 } counters[] = {
@@ -33,11 +33,13 @@ static uint64_t read_counter(const struct sl_quota_table *t, size_t offset)
 	return atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
 }
 
-void sl_metrics_quotas(const struct sl_gateway_info *in, struct sl_strbuf *b)
+void sl_metrics_quotas(const struct sl_gateway_info *in, const struct sl_metric_text *m)
 {
+	struct sl_strbuf *b = m->b;
+
 	for (unsigned k = 0; k < SL_ARRAY_LEN(counters); k++) {
 		if (counters[k].help)
-			sl_metric_head(b, counters[k].name, "counter", counters[k].help);
+			sl_metric_head(m, counters[k].name, "counter", counters[k].help);
 		for (uint32_t i = 0; i < in->cfg->quota_cnt; i++) {
 			const struct sl_cfg_quota *q = &in->cfg->quotas[i];
 

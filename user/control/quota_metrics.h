@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics of quotas: counters of their tables, which all workers share. */
+/* Metrics of quotas. */
 #ifndef SL_CONTROL_QUOTA_METRICS_H
 #define SL_CONTROL_QUOTA_METRICS_H
 
 struct sl_gateway_info;
-struct sl_strbuf;
+struct sl_metric_text;
 
-void sl_metrics_quotas(const struct sl_gateway_info *in, struct sl_strbuf *b);
+/* Appends them for each quota of the configuration; without one, heads. */
+void sl_metrics_quotas(const struct sl_gateway_info *in, const struct sl_metric_text *m);
 
 #endif

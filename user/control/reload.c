@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The control thread's part of a reload. While the gateway is busy with a reload, only the newest
- * configuration waits; sl_control_step() tries again.
- */
+/* During another reload, only the newest configuration waits; sl_control_step() tries again. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +48,6 @@ static void remember_text(struct sl_control *c, const json_t *diff)
 	c->reload_warns = json_array_size(restart) != 0;
 }
 
-/* Returns 0, also if the gateway is busy, or -1 and err. */
 static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 {
 	const struct sl_config *now = sl_gateway_info(c->opt.gateway)->cfg;
@@ -59,7 +55,6 @@ static int hand_over(struct sl_control *c, json_t **diff, struct sl_err *err)
 	json_t *changed = json_array(), *restart = json_array(), *d;
 	int rc;
 
-	/* Keys that need a restart are compared with the configuration of the start. */
 	sl_config_diff(now, next, false, add_name, changed);
 	sl_config_diff(c->opt.config, next, true, add_name, restart);
 	d = json_pack("{s:o, s:o, s:I}", "in_force", changed, "needs_restart", restart, "number",

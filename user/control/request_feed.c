@@ -16,14 +16,13 @@
 #include "control/event_stream.h"
 #include "front/codes.h"
 
-enum { EVENTS_AT_ONCE = 16, STATUS_CLASS = 1000 /* added to a class */ };
+enum { EVENTS_AT_ONCE = 16, STATUS_CLASS = 1000 };
 
-/* Names are cut as those of the records. */
 struct request_filter {
 	char pool[sizeof(((struct sl_event *)0)->pool)];
 	char route[sizeof(((struct sl_event *)0)->route)];
 	char backend[sizeof(((struct sl_event *)0)->backend)];
-	unsigned status; /* or STATUS_CLASS + class; 0: any */
+	unsigned status;
 	uint64_t slow_ns;
 };
 
@@ -167,7 +166,7 @@ static void wake_readers(struct sl_admin *a)
 	}
 }
 
-/* MHD does not look at a suspended connection: an empty line finds out if its client has gone. */
+/* MHD does not watch a suspended connection: an empty line detects a client that has gone. */
 void admin_requests_tick(struct sl_admin *a)
 {
 	struct sl_list *pos;
@@ -187,7 +186,7 @@ bool admin_requests_wanted(const struct sl_admin *a)
 	return !sl_list_empty(&a->readers);
 }
 
-/* Reads at most one ring of records, so that fast workers cannot keep the control thread here. */
+/* Reads at most SL_EVENT_RING records: fast workers must not block the control thread. */
 static void drain_ring(struct sl_control *c, struct sl_ring *ring, uint64_t epoch)
 {
 	struct sl_event events[EVENTS_AT_ONCE];

@@ -59,7 +59,6 @@ bool sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns)
 	w->older = w->newer;
 	w->newer = swap;
 	in = sl_gateway_info(g);
-	/* The histogram of a reused slot begins at zero, which sl_hist_diff() handles. */
 	for (uint32_t p = 0; p < in->cfg->pool_cnt; p++) {
 		const uint32_t slot = sl_gateway_slot(g, p);
 
@@ -247,32 +246,58 @@ static json_t *certificates_json(const struct sl_config *cfg)
 	return list;
 }
 
+static json_t *servers_json(uint32_t entry)
+{
+	json_t *servers = json_array();
+	struct sl_server_info s;
+
+	for (uint32_t line = 0; line < SL_CFG_MAX_SERVERS; line++) {
+		json_t *server;
+
+		if (!sl_agent_status_server_get(entry, line, &s))
+			continue;
+		server = table_json(&server_fields, &s);
+		json_object_set_new(server, "name", json_string(s.name));
+		if (*s.why)
+			json_object_set_new(server, "why", json_string(s.why));
+		json_array_append_new(servers, server);
+	}
+	return servers;
+}
+
+static json_t *stack_json(uint32_t worker_cnt)
+{
+	json_t *list = json_array();
+
+	for (uint32_t w = 0; w < worker_cnt; w++) {
+		json_t *servers = servers_json(SL_AGENT_STATUS_WORKER(w));
+		json_t *o = json_object();
+
+		if (!json_array_size(servers)) {
+			json_decref(servers);
+			json_decref(o);
+			continue;
+		}
+		set_int(o, "worker", w);
+		json_object_set_new(o, "servers", servers);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
 static json_t *agents_json(void)
 {
 	json_t *list = json_array();
 	struct sl_agent_info a;
-	struct sl_server_info s;
 
 	for (uint32_t i = 0; i < SL_CFG_MAX_AGENTS; i++) {
 		json_t *o = sl_agent_status_get(i, &a) ? table_json(&agent_fields, &a) : NULL;
-		json_t *servers = o ? json_array() : NULL;
 
 		if (!o)
 			continue;
-		for (uint32_t line = 0; line < SL_CFG_MAX_SERVERS; line++) {
-			json_t *server;
-
-			if (!sl_agent_status_server_get(i, line, &s))
-				continue;
-			server = table_json(&server_fields, &s);
-			json_object_set_new(server, "name", json_string(s.name));
-			if (*s.why)
-				json_object_set_new(server, "why", json_string(s.why));
-			json_array_append_new(servers, server);
-		}
 		set_int(o, "number", i);
 		set_int(o, "pid", a.pid);
-		json_object_set_new(o, "servers", servers);
+		json_object_set_new(o, "servers", servers_json(i));
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -293,11 +318,12 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 	json_object_set_new(o, "draining", json_boolean(in->draining));
 	list = json_array();
 	for (uint32_t i = 0; i < in->interface_cnt; i++)
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:o}", "name", in->interfaces[i].name,
-						"attach", in->interfaces[i].attach, "verdicts",
-						named_json(verdict_names, SL_RX_VERDICT_CNT,
-							   in->interfaces[i].verdicts)));
+		json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:o}", "name",
+						      in->interfaces[i].name, "attach",
+						      in->interfaces[i].attach, "offenders",
+						      (int)in->interfaces[i].offenders, "verdicts",
+						      named_json(verdict_names, SL_RX_VERDICT_CNT,
+								 in->interfaces[i].verdicts)));
 	json_object_set_new(o, "interfaces", list);
 	list = json_array();
 	for (uint32_t w = 0; w < in->worker_cnt; w++)
@@ -307,9 +333,10 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++)
 		json_array_append_new(list, service_json(g, in, win, s));
 	json_object_set_new(o, "pools", list);
-	json_object_set(o, "services", list); /* former name, for scripts */
+	json_object_set(o, "services", list);
 	sl_stats_add_lists(o, g, in, win->history);
 	json_object_set_new(o, "agents", agents_json());
+	json_object_set_new(o, "stack", stack_json(in->worker_cnt));
 	json_object_set_new(o, "certificates", certificates_json(in->cfg));
 	return o;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of the gateway as JSON, for /stats and /events. */
+/* JSON of /stats and /events. Control thread. */
 #ifndef SL_CONTROL_STATS_H
 #define SL_CONTROL_STATS_H
 
@@ -24,20 +24,21 @@ struct sl_window {
 	struct sl_notes *notes;
 };
 
-/* Allocates empty histograms for service_max services. Returns 0 or -ENOMEM. */
+/* Makes an empty window. Returns 0 or -ENOMEM. */
 int sl_window_init(struct sl_window *w, uint32_t service_max);
+/* Frees its contents; allowed after zeroing, and again. */
 void sl_window_fini(struct sl_window *w);
-/* Stores the histograms, if 2 s have passed. Returns true then. */
+/* Stores the histograms and returns true, if 2 s have passed. */
 bool sl_window_tick(struct sl_window *w, struct sl_gateway *g, uint64_t now_ns);
 
-/* Returns the state, for the caller to decref. NULL: out of memory. */
+/* Returns the reply to GET /stats, a new reference. NULL: no memory. */
 json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *w);
 
-/* Returns the overrides that are set. NULL: out of memory. */
+/* Returns the overrides in force, a new reference. NULL: no memory. */
 json_t *sl_override_json(const struct sl_svc_ctl *ctl);
 /*
- * Sets one override: size, shed, hold, bound or deadline. value as in a configuration, or "auto" to
- * remove it. Returns 0, or -EINVAL and a line in err.
+ * Sets an override: size, shed, delay, bound or deadline. "auto" removes it. Returns 0, or -EINVAL
+ * and err.
  */
 int sl_override_set(struct sl_svc_ctl *ctl, const char *name, const char *value,
 		    struct sl_err *err);

@@ -8,15 +8,15 @@
 #include "base/check.h"
 #include "control/code_metrics.h"
 #include "control/fields.h"
+#include "config/server.h"
 
-enum { RECENT = 10 /* seconds */ };
+enum { RECENT = 10 };
 
 static void set_int(json_t *o, const char *key, uint64_t v)
 {
 	json_object_set_new(o, key, json_integer((json_int_t)v));
 }
 
-/* {"200": 12, "5xx": 1}: those that are not zero; 5xx are others of that class. */
 static json_t *http_json(const struct sl_codes *c)
 {
 	json_t *o = json_object();
@@ -48,7 +48,6 @@ static json_t *grpc_json(const struct sl_codes *c)
 	return o;
 }
 
-/* Takes over both, which may be NULL. */
 static void set_samples(json_t *o, json_t *recent, json_t *last)
 {
 	if (recent)
@@ -74,12 +73,26 @@ void sl_stats_add_pool(json_t *o, struct sl_gateway *g, const struct sl_gateway_
 	set_samples(o, sl_history_pool(h, name, RECENT), sl_history_pool(h, name, 1));
 }
 
+static const struct sl_cfg_backend *find_server(const struct sl_config *cfg, const char *pool,
+						const char *name)
+{
+	for (uint32_t p = 0; p < cfg->pool_cnt; p++) {
+		const struct sl_cfg_pool *at = &cfg->pools[p];
+
+		for (uint32_t i = 0; strcmp(at->name, pool) == 0 && i < at->backend_cnt; i++) {
+			if (strcmp(at->backends[i].name, name) == 0)
+				return sl_server_is(&at->backends[i]) ? &at->backends[i] : NULL;
+		}
+	}
+	return NULL;
+}
+
 struct backend_list {
 	json_t *list;
+	const struct sl_config *cfg;
 	struct sl_history *h;
 };
 
-/* Returns the best state that a worker sees. */
 static const char *state_of(const struct sl_backend_sum *s)
 {
 	static const unsigned best[] = {SL_RPC_UP, SL_RPC_DRAINING, SL_RPC_CONNECTING, SL_RPC_DOWN};
@@ -94,8 +107,13 @@ static const char *state_of(const struct sl_backend_sum *s)
 static void add_backend(void *arg, const struct sl_backend_sum *s)
 {
 	struct backend_list *l = arg;
+	const struct sl_cfg_backend *server = find_server(l->cfg, s->pool, s->name);
 	json_t *o = json_object();
 
+	if (server) {
+		json_object_set_new(o, "way", json_string(sl_cfg_way_name(server)));
+		json_object_set_new(o, "way_why", json_string(server->way_why));
+	}
 	json_object_set_new(o, "pool", json_string(s->pool));
 	json_object_set_new(o, "name", json_string(s->name));
 	json_object_set_new(o, "state", json_string(state_of(s)));
@@ -104,6 +122,7 @@ static void add_backend(void *arg, const struct sl_backend_sum *s)
 	json_object_set_new(o, "info", json_string(s->info ? s->info : ""));
 	json_object_set_new(o, "drained", json_boolean(s->drained));
 	json_object_set_new(o, "ejected", json_boolean(s->ejected));
+	json_object_set_new(o, "silent", json_boolean(s->silent));
 	set_int(o, "weight", s->weight);
 	set_int(o, "outstanding", s->outstanding);
 	set_int(o, "failures", s->failures);
@@ -163,7 +182,7 @@ static json_t *listeners_json(const struct sl_config *cfg)
 void sl_stats_add_lists(json_t *o, struct sl_gateway *g, const struct sl_gateway_info *in,
 			struct sl_history *h)
 {
-	struct backend_list l = {json_array(), h};
+	struct backend_list l = {json_array(), in->cfg, h};
 
 	sl_codes_each_backend(in, add_backend, &l);
 	json_object_set_new(o, "backends", l.list);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 
-enum { COMPARED_MAX = 16 }; /* quotas compared for the heaviest */
+enum { COMPARED_MAX = 16 };
 
 static const char *const limit_names[] = {
 #define X(name, metric) metric,
@@ -19,7 +19,6 @@ static const char *const limit_names[] = {
 #undef X
 };
 
-/* Returns 0 if not ranked. */
 static unsigned class_of(const struct sl_addr_quota *a, enum sl_quota_resource rank)
 {
 	uint32_t most = a->class[rank].most;
@@ -108,7 +107,6 @@ void sl_addr_quota_init(struct sl_addr_quota *a)
 	sl_list_init(&a->idle);
 }
 
-/* All workers use one key: a backend counts an address's requests from all of them. */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static uint8_t process_key[16];
 static int key_err;
@@ -129,7 +127,6 @@ int sl_addr_quotas_init(struct sl_addr_quotas *t, uint32_t cap, uint64_t *refuse
 		return key_err;
 	while (slots < 2 * (cap + 1))
 		slots *= 2;
-	/* One more than can be in use: a new address finds it or an idle one. */
 	rc = sl_mempool_init(&t->pool, sizeof(struct sl_addr_quota), 64, cap + 1);
 	if (rc)
 		return rc;
@@ -176,7 +173,6 @@ static uint32_t find_slot(struct sl_addr_quotas *t, uint64_t hash)
 	return i;
 }
 
-/* Moves back the entries behind: no tombstones. */
 static void delete_slot(struct sl_addr_quotas *t, uint32_t hole)
 {
 	for (uint32_t i = (hole + 1) & t->mask; t->slots[i]; i = (i + 1) & t->mask) {
@@ -265,7 +261,6 @@ bool sl_addr_quota_may_queue(struct sl_addr_quotas *t, struct sl_addr_quota *a)
 	       sl_addr_quota_refuse(t, a, SL_QUOTA_FRAMES);
 }
 
-/* Token bucket of one second's requests, stored as the time when it is full (RFC 2697). */
 bool sl_addr_quota_take_request(struct sl_addr_quotas *t, struct sl_addr_quota *a, uint64_t now_ns)
 {
 	uint32_t rate = t->limits[SL_QUOTA_REQUESTS];

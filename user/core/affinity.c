@@ -8,7 +8,6 @@
 #include "core/client.h"
 #include "core/prefix_hash.h"
 
-/* Not 0, which is no key. */
 static uint64_t key_of(struct sl_span value)
 {
 	return sl_affinity_mix(sl_fnv64(SL_FNV64, value.ptr, value.len));
@@ -23,7 +22,6 @@ static uint64_t header_key(const struct sl_request *rq, const char *name)
 	return 0;
 }
 
-/* Removes "NAME=VALUE;" from the front. Returns the pair without blanks (RFC 6265 4.2.1). */
 static struct sl_span next_pair(struct sl_span *rest)
 {
 	const uint8_t *semicolon = memchr(rest->ptr, ';', rest->len);
@@ -54,7 +52,6 @@ static uint64_t cookie_key(const struct sl_request *rq, struct sl_span name)
 	return 0;
 }
 
-/* IPv6: the /64. */
 static uint64_t address_key(const struct sl_client *cl)
 {
 	SL_UNINIT struct sl_conn_info info;
@@ -87,26 +84,6 @@ bool sl_affinity_begin(struct sl_exchange *x, const struct sl_request *rq)
 	default: break;
 	}
 	return true;
-}
-
-static bool may_have(const void *arg, unsigned backend)
-{
-	const struct sl_exchange *x = arg;
-	const struct sl_pool *g = x->pool;
-	const struct sl_backend_ref *m = backend < g->room ? g->by_number[backend] : NULL;
-
-	return m && m->served && m->channel && sl_rpc_channel_state(m->channel) == SL_RPC_UP &&
-	       !sl_rpc_channel_port_down(m->channel) && !(m->trial && m->streams) &&
-	       !sl_batch_excludes(&x->item, backend) &&
-	       sl_affinity_within(m->streams, g->open_streams, sl_batcher_up_cnt(g->batcher));
-}
-
-struct sl_backend_ref *sl_affinity_backend(const struct sl_exchange *x)
-{
-	const struct sl_affinity *a = sl_batcher_affinity(x->pool->batcher);
-	unsigned at = a ? sl_affinity_find(a, x->item.key, may_have, x) : SL_AFFINITY_NONE;
-
-	return at == SL_AFFINITY_NONE ? NULL : x->pool->by_number[at];
 }
 
 void sl_affinity_count(struct sl_exchange *x, const struct sl_backend_ref *m)

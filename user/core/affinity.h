@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of requests whose route has affinity (batch/affinity.h), and the backends of streams with a
- * key. The batcher chooses those of all other requests.
+ * Keys of requests on routes with affinity (batch/affinity.h).
  */
 #ifndef SL_CORE_AFFINITY_H
 #define SL_CORE_AFFINITY_H
@@ -9,13 +8,11 @@
 #include "core/exchange.h"
 #include "core/pool.h"
 
-/* Sets the key by the head of a request, or x->prefix. False: no memory. */
+/* Sets the request's affinity key, or starts x->prefix. Returns false without memory. Worker. */
 bool sl_affinity_begin(struct sl_exchange *x, const struct sl_request *rq);
-/* Returns the backend that a stream's key prefers; NULL: no preference. */
-struct sl_backend_ref *sl_affinity_backend(const struct sl_exchange *x);
-/* Counts whether the request was sent to the first backend of its key. */
+/* Counts if a request with a key was sent to its home, or not. Worker. */
 void sl_affinity_count(struct sl_exchange *x, const struct sl_backend_ref *m);
-/* Returns the homes of keys in a pool. NULL: no memory. */
+/* Returns the ring of these backends, which the caller owns; NULL: no memory. Control thread. */
 struct sl_affinity *sl_affinity_of_backends(struct sl_backend_ref *const *backends, uint32_t cnt);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The deprecated SHA-256 functions: OpenSSL's EVP would allocate for each request. */
+/* SHA-256 of the deprecated API: EVP would allocate for each request. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "core/api_key.h"
 
@@ -14,7 +14,6 @@
 enum { TOKEN_MAX = 1024 };
 _Static_assert((int)SL_API_KEY_HASH == (int)SHA256_DIGEST_LENGTH, "keys are kept as SHA-256");
 
-/* Returns the number of fields; *value is the first one's. */
 static unsigned find_fields(const struct sl_request *rq, const char *name, struct sl_span *value)
 {
 	const struct sl_span want = sl_span_cstr(name);
@@ -29,7 +28,6 @@ static unsigned find_fields(const struct sl_request *rq, const char *name, struc
 	return n;
 }
 
-/* Removes the scheme and the blanks behind it. */
 static bool read_bearer(struct sl_span *value)
 {
 	const struct sl_span scheme = sl_span_str("bearer ");

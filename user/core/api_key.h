@@ -2,7 +2,7 @@
 /*
  * API keys of requests, on routes with `keys`. The gateway has the SHA-256 of each key.
  *
- *   begin -> sl_api_key_check -> x->key, or 401      metadata: the header is dropped, the name sent
+ * Backends get the key's name instead of the header.
  */
 #ifndef SL_CORE_API_KEY_H
 #define SL_CORE_API_KEY_H
@@ -18,9 +18,9 @@ struct sl_request;
 
 /* Sets x->key. Returns OK, or UNAUTHENTICATED: no key, an unknown one, or several. */
 enum sl_outcome sl_api_key_check(struct sl_exchange *x, const struct sl_request *rq);
-/* Adds WWW-Authenticate to the reply of an UNAUTHENTICATED (RFC 9110 11.6.1, RFC 6750 3). */
+/* Sets WWW-Authenticate as the only field (RFC 9110 11.6.1, RFC 6750 3). */
 void sl_api_key_put_challenge(const struct sl_exchange *x, struct sl_reply_parts *out);
-/* Returns true if backends of the route do not get the field, because it has the key. */
+/* Returns true for the key's field, which backends must not get. */
 bool sl_api_key_hides(const struct sl_cfg_route *r, struct sl_span name);
 
 #endif

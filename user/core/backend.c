@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "batch/pick.h"
 #include "core/client.h"
+#include "core/hedge.h"
 #include "core/outcome.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
@@ -13,8 +15,8 @@ static bool may_retry(const struct sl_exchange *x, bool begun, bool counts)
 }
 
 /*
- * Sends the request to another backend, or to the same one when it is up again. `begun`: a backend
- * may have executed it. Only a live backend is excluded; others are not chosen.
+ * Sends the request again, to another backend, or to this one once it is up. False: no retry.
+ * `begun`: it may have been executed.
  */
 static bool retry_exchange(struct sl_exchange *x, bool begun)
 {
@@ -40,11 +42,12 @@ static bool retry_exchange(struct sl_exchange *x, bool begun)
 	return true;
 }
 
-/* The RPC has dropped the exchange: its cookie is free for another send. */
 static void retry_or_fail(struct sl_exchange *x, bool again, bool may_be_done, enum sl_outcome why)
 {
 	bool begun = x->state == SL_EX_REPLYING;
 
+	if (sl_unlikely(x->twin) && sl_hedge_failed(x, why))
+		return;
 	x->state = SL_EX_READING;
 	if (begun || !again || !retry_exchange(x, may_be_done))
 		sl_exchange_fail(x, why);
@@ -84,16 +87,17 @@ static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 {
 	struct sl_loan *l = &x->core->loan;
 	bool prefixed = x->stream.prefix, begins = x->state == SL_EX_IN_FLIGHT;
+	const struct sl_span none = {0};
 	size_t prefix_len = 0;
 
-	*l = (struct sl_loan){.x = x, .is_head = begins};
-	if (begins)
-		l->head = r->meta;
-	/* The last of several messages, or the only one. */
-	if (r->first && !r->more && x->stream.trailers)
-		l->tail = r->meta;
-	if (prefixed && r->no_message) /* message protocols get none */
+	l->x = x;
+	l->is_head = begins;
+	l->head = begins ? r->meta : none;
+	l->tail = r->first && !r->more && x->stream.trailers ? r->meta : none;
+	if (prefixed && r->no_message) { /* message protocols get none */
+		l->body[0] = l->body[1] = none;
 		return;
+	}
 	if (prefixed && r->first)
 		prefix_len = x->stream.prefix(l->prefix, r->total_len, r->compressed);
 	l->body[0] = sl_span_of(l->prefix, prefix_len);
@@ -102,7 +106,6 @@ static void lend_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		x->reply_len = prefix_len + r->total_len;
 }
 
-/* Keeps what the front has left. */
 static bool keep_rest(struct sl_exchange *x, const struct sl_loan *l)
 {
 	bool head = l->is_head && !x->stream.started;
@@ -111,7 +114,6 @@ static bool keep_rest(struct sl_exchange *x, const struct sl_loan *l)
 		return false;
 	if (head)
 		x->head_len = (uint16_t)l->head.len;
-	/* A single message's block has both and is kept once. */
 	if (l->tail.len && !head && !sl_exchange_keep(x, &x->tail, l->tail))
 		return false;
 	return sl_exchange_keep(x, &x->reply, l->body[0]) &&
@@ -124,7 +126,7 @@ static void end_loan(struct sl_core *c)
 	size_t left;
 
 	if (!x)
-		return; /* ended, or has another reply */
+		return;
 	c->loan.x = NULL;
 	left = c->loan.body[0].len + c->loan.body[1].len;
 	if (c->loan.is_head && !x->stream.started)
@@ -138,6 +140,16 @@ static void end_loan(struct sl_core *c)
 	if (x->state == SL_EX_REPLYING)
 		sl_exchange_reply_kept(x);
 	sl_min_rate_join(x);
+}
+
+static SL_COLD void take_extras(struct sl_exchange *x, const struct sl_rpc_reply *r, bool begins)
+{
+	if (begins && x->extra & SL_EXTRA_HEDGE)
+		sl_hedge_end(x);
+	if (x->extra & SL_EXTRA_CHARGE && r->meta.len)
+		sl_quotas_charge(x, r->meta);
+	if (x->extra & SL_EXTRA_CHARGE && x->route->usage_member)
+		sl_quotas_read_reply(x, r);
 }
 
 static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
@@ -154,10 +166,8 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 	}
 	if (x->stream.open_ended)
 		sl_stream_on_reply(x, r);
-	if (sl_unlikely(x->charges) && r->meta.len)
-		sl_quotas_charge(x, r->meta);
-	if (sl_unlikely(x->charges) && x->route->usage_member)
-		sl_quotas_read_reply(x, r);
+	if (sl_unlikely(x->extra & (SL_EXTRA_CHARGE | SL_EXTRA_HEDGE)))
+		take_extras(x, r, begins);
 	lend_reply(x, r);
 	x->state = r->last && !r->more ? SL_EX_WHOLE : SL_EX_REPLYING;
 	if (x->state == SL_EX_WHOLE) {
@@ -165,7 +175,7 @@ static void take_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_list_del(&x->item.link);
 		x->stream.refused |= x->open;
 	}
-	/* The request is not repeated after the reply has begun; a stream may have more parts. */
+	/* No retry after the reply has begun; a stream may have more parts. */
 	if (x->state == SL_EX_WHOLE || (begins && !x->stream.open_ended))
 		sl_sent_batch_release(x);
 	sl_client_ready(cl, &x->stream);
@@ -189,7 +199,10 @@ static void first_part(struct sl_exchange *x, const struct sl_rpc_reply *r)
 		sl_stage_add(x, SL_STAGE_RPC, trip_ns);
 }
 
-/* A refusal says nothing about the server, and other statuses are the client's. */
+/*
+ * Counts a failure of the backend. A refusal says nothing about the server; other statuses are the
+ * client's.
+ */
 static void note_failure(const struct sl_exchange *x, enum sl_rpc_status status)
 {
 	if (status == SL_RPC_LOST || status == SL_RPC_UNANSWERED || status == SL_RPC_INTERNAL ||
@@ -197,13 +210,29 @@ static void note_failure(const struct sl_exchange *x, enum sl_rpc_status status)
 		sl_backend_outcome(x->backend, SL_FAULT_LOST, 0);
 }
 
+static SL_COLD struct sl_exchange *take_hedge(struct sl_exchange *h, const struct sl_rpc_reply *r)
+{
+	struct sl_exchange *x = h->twin;
+
+	if (r->status == SL_RPC_OK) {
+		sl_hedge_won(x);
+		return x;
+	}
+	note_failure(h, (enum sl_rpc_status)r->status);
+	(void)sl_hedge_failed(h, SL_OUTCOME_OK);
+	return NULL;
+}
+
 static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 {
 	struct sl_exchange *x = cookie;
 
 	(void)app;
-	if (r->first && x->state == SL_EX_IN_FLIGHT && !x->reply_ns)
+	if (r->first && x->state == SL_EX_IN_FLIGHT) {
+		if (sl_unlikely(x->is_hedge) && !(x = take_hedge(x, r)))
+			return;
 		first_part(x, r);
+	}
 	if (r->status == SL_RPC_OK) {
 		sl_backend_replied(x, r);
 		take_reply(x, r);
@@ -215,7 +244,6 @@ static void on_reply(void *app, void *cookie, const struct sl_rpc_reply *r)
 		      r->status == SL_RPC_UNANSWERED, outcome_of(r->status));
 }
 
-/* The reply is lent for this call only. */
 static void on_interim(void *app, void *cookie, struct sl_span meta)
 {
 	struct sl_exchange *x = cookie;
@@ -223,6 +251,8 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 	SL_UNINIT struct sl_reply_parts parts;
 
 	(void)app;
+	if (sl_unlikely(x->is_hedge))
+		return;
 	x->active_ns = x->core->now_ns;
 	sl_sent_batch_release_head(x);
 	if (!sl_reply_decode(meta, SL_REPLY_INTERIM, &parts))
@@ -231,7 +261,7 @@ static void on_interim(void *app, void *cookie, struct sl_span meta)
 		sl_client_front(cl)->interim(cl->state, &cl->core->env, &x->stream, &parts.reply);
 }
 
-/* Only answered batches tell the speed. */
+/* Reports a batch to the batcher. Only answered batches tell the speed. */
 static void on_batch_done(void *app, void *backend, const struct sl_rpc_batch_end *end)
 {
 	struct sl_core *c = app;
@@ -239,8 +269,7 @@ static void on_batch_done(void *app, void *backend, const struct sl_rpc_batch_en
 	uint64_t service_ns = 0;
 
 	if (end->stream) {
-		m->streams--;
-		m->pool->open_streams--;
+		sl_pick_stream_done(m->pool->batcher, m->number);
 		return;
 	}
 	if (end->answered && end->service_us)
@@ -285,7 +314,7 @@ static void on_moved(void *app, void *backend, bool gone_on)
 }
 
 #ifdef SL_DEBUG
-/* Debug builds: checks that frames stay until the RPC has returned them. */
+/* Checks in debug builds that frames stay until the RPC has returned them. */
 static void on_watch(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt)
 {
 	static const int steps[] = {[SL_RPC_LENT] = 1, [SL_RPC_READ] = 0, [SL_RPC_RETURNED] = -1};

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Backpressure while frames are short, before anything is ended (evict.c); see README.md.
- *
- *   HTTP/1:  the bytes stay in TCP, whose window closes
- *   HTTP/2:  the bytes that the window allowed are stored; the window is not opened again
- */
+/* Backpressure while frames are short (README.md). */
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/client.h"
@@ -29,7 +24,6 @@ static enum level level_of(const struct sl_core *c)
 	return free_parts < (uint64_t)u->frame_cnt * SL_NARROW_PARTS ? LEVEL_NARROW : LEVEL_CALM;
 }
 
-/* Returns true if the address uses at least half the frames of a heaviest one. */
 static bool is_heavy(const struct sl_exchange *x)
 {
 	return x->frames > SMALL_FRAMES && sl_client_quota(x->client)->cnt[SL_QUOTA_FRAMES] >=
@@ -84,7 +78,6 @@ void sl_body_was_read(struct sl_exchange *x, size_t len)
 		x->stream.passed += (uint32_t)len;
 }
 
-/* May free the exchange or pause it again. */
 static void resume_body(struct sl_exchange *x)
 {
 	if (!x->stream.windowed) {

@@ -24,7 +24,6 @@ void sl_exchange_use_pool(struct sl_exchange *x, int32_t index)
 		sl_event_pool(x->note, x->wcfg->cfg->pools[index].name);
 }
 
-/* Returns OK for the route's own pool. */
 static enum sl_outcome refusal_without(const struct sl_exchange *x)
 {
 	return x->route->pools->no_default ? SL_OUTCOME_NO_MATCH : SL_OUTCOME_OK;
@@ -83,7 +82,6 @@ static const struct sl_cfg_match *find_match(const struct sl_cfg_route_pools *p,
 	return NULL;
 }
 
-/* Returns true if the member may still follow. */
 static bool is_beyond(const struct sl_body_match *m)
 {
 	enum sl_json_verdict v = sl_json_member_verdict(&m->member);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/client.h"
 #include "core/mirror.h"
+#include "core/offender.h"
 
 #include <string.h>
 
@@ -59,10 +60,13 @@ static void close_stream(struct sl_client *cl)
 static void set_phase(struct sl_client *cl, enum sl_client_phase phase)
 {
 	cl->phase = (unsigned)phase & 7;
-	cl->phase_ms = (uint32_t)((cl->core->now_ns + SL_NS_PER_MS - 1) / SL_NS_PER_MS);
+	cl->phase_ms = cl->core->now_ms;
 }
 
-/* The header time-out counts from the head's first byte, the others from the last byte. */
+/*
+ * Sets the phase and restarts its time-out. A header's counts from the head's first byte, others
+ * from the last byte.
+ */
 static void note_progress(struct sl_client *cl)
 {
 	static const enum sl_client_phase rests[] = {
@@ -89,7 +93,6 @@ static void note_progress(struct sl_client *cl)
 		set_phase(cl, next);
 }
 
-/* Gives the client time to read, then its timer aborts it. */
 static void await_end(struct sl_client *cl)
 {
 	set_phase(cl, SL_CLIENT_SEND);
@@ -278,7 +281,6 @@ size_t sl_client_room(void *conn)
 	struct sl_conn s = sl_client_stream(cl);
 	size_t room = cl->conn ? s.ops->room(s.self) : 0;
 
-	/* A front does not write with so little room: tell the stream that it waits. */
 	if (cl->conn && room < ROOM_MIN)
 		wait_for_room(cl);
 	return room;
@@ -314,7 +316,7 @@ void sl_client_close(void *conn, bool at_once)
 		return;
 	cl->closing = true;
 	if (at_once) {
-		/* A timer aborts it later, because the calling front is on the stack. */
+		/* A timer aborts it later: the calling front is on the stack. */
 		set_phase(cl, SL_CLIENT_RESET);
 		sl_timer_set(&cl->core->wheel, &cl->timer, cl->core->now_ns);
 	} else if (!again) {
@@ -361,11 +363,12 @@ struct sl_client *sl_client_open(struct sl_core *c, struct sl_conn transport,
 	cl->conn = transport.self;
 	cl->kernel = transport.ops == &sl_sock_stream;
 	cl->listener = info->listener;
+	cl->proxied = awaits_proxy_header;
 	if (!awaits_proxy_header && !open_quota(cl, &info->peer)) {
+		sl_offender_count(cl, &info->peer);
 		sl_mempool_put(&c->clients, cl);
 		return NULL;
 	}
-	/* Small until a body has room, or streams have windows. */
 	(void)sl_client_narrow(cl, true);
 	list_add(c, cl);
 	set_phase(cl, SL_CLIENT_IDLE);
@@ -380,7 +383,6 @@ void sl_client_await_filters(struct sl_client *cl)
 	sl_client_arm(cl);
 }
 
-/* A filter has learnt the client's address. Resets the client if the address has too many. */
 static void on_named(void *handle)
 {
 	struct sl_client *cl = handle;
@@ -423,7 +425,6 @@ static void open_front(struct sl_client *cl, const struct sl_front_ops *front)
 	front->open(cl->state, &cl->core->env, cl, cl->quota);
 }
 
-/* Returns the front negotiated by TLS (RFC 7301 3.2), or that of the first bytes. */
 static const struct sl_front_ops *find_front(const struct sl_client *cl, struct sl_span first)
 {
 	struct sl_conn stream = sl_client_stream(cl);
@@ -438,7 +439,6 @@ static const struct sl_front_ops *find_front(const struct sl_client *cl, struct 
 	}
 }
 
-/* Keeps a shorter first segment. Returns the bytes used. */
 static size_t detect_front(struct sl_client *cl, const struct sl_chunk *chunk)
 {
 	uint8_t first[DETECT_LEN], kept_len = cl->first_len;
@@ -462,7 +462,7 @@ static size_t detect_front(struct sl_client *cl, const struct sl_chunk *chunk)
 					.rx_ns = chunk->rx_ns,
 					.take_ns = chunk->take_ns};
 
-		feed_front(cl, &kept); /* always used up */
+		feed_front(cl, &kept);
 	}
 	return 0;
 }
@@ -491,10 +491,6 @@ static size_t on_input(void *handle, struct sl_chunk *chunk)
 	return used;
 }
 
-/*
- * Returns true if a client that closed its half still gets its reply. It cannot be told from one
- * that is gone.
- */
 static bool listens_on(const struct sl_client *cl)
 {
 	const struct sl_config *cfg = cl->core->cfg;

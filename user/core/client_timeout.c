@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Client time-outs: the earliest of the phase, header and unread-data deadlines. */
 #include "base/clock.h"
 #include "base/min.h"
 #include "core/client.h"
 
-enum { TIMER_GRAIN_MS = 250 }; /* shortest time between two checks */
-enum { DRAIN_FIRST_S = 1 };    /* for the first bytes of a connection that drains */
+enum { TIMER_GRAIN_MS = 250 };
+enum { DRAIN_FIRST_S = 1 }; /* for the first bytes of a connection that drains */
 
 static uint64_t phase_limit_ns(const struct sl_client *cl)
 {
@@ -34,7 +33,10 @@ static uint64_t waited_ns(const struct sl_client *cl)
 	return sl_client_waited_ms(cl) * SL_NS_PER_MS;
 }
 
-/* The timer is never set further ahead than this: a change of phase needs no timer operation. */
+/*
+ * Returns the shortest time-out. The timer is never set further ahead, so a change of phase leaves
+ * it.
+ */
 static uint64_t shortest_limit_ns(const struct sl_cfg_limits *l)
 {
 	uint64_t ns = l->idle_timeout_ns;
@@ -81,7 +83,6 @@ void sl_client_arm(struct sl_client *cl)
 	uint64_t left = limit > waited ? limit - waited : 0;
 	uint64_t head = head_left_ns(cl);
 
-	/* Lazy: the data path only stores phase_ms. */
 	if (!limit || left > shortest)
 		left = shortest;
 	if (left > head)

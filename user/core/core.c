@@ -11,10 +11,12 @@
 #include "base/min.h"
 #include "core/body_match.h"
 #include "core/mirror.h"
+#include "core/offender.h"
 #include "core/prefix_hash.h"
 #include "core/client.h"
 #include "core/dgram.h"
 #include "core/event.h"
+#include "core/hedge.h"
 #include "core/health_table.h"
 #include "core/sent_batch.h"
 #include "core/exchange.h"
@@ -28,8 +30,9 @@ enum {
 	TIMER_TICK_MS = 4,
 	TIMERS_PER_RUN = 256,
 	STALLED_NS = 1000000,
-	/* Heads larger than a frame: bounds slowloris. */
 	HEADS_MAX = 512,
+	SERVER_CONN_FRAMES = 32, /* twice a narrow receive window */
+	SERVER_CONNS_MAX = 65536,
 };
 
 static const struct sl_front_cb front_cb = {
@@ -38,6 +41,7 @@ static const struct sl_front_cb front_cb = {
 	.message = sl_request_message,
 	.request_trailers = sl_request_trailers,
 	.end = sl_request_end,
+	.refused = sl_event_unparsed,
 	.head = sl_reply_head,
 	.peek = sl_reply_peek,
 	.take = sl_reply_take,
@@ -67,6 +71,15 @@ static void set_env(struct sl_core *c)
 	c->env.descriptors = c->cfg->descriptors;
 }
 
+uint32_t sl_core_server_conns(const struct sl_config *cfg, uint32_t frame_size)
+{
+	uint64_t most = cfg->limits.frame_memory / frame_size / SERVER_CONN_FRAMES;
+
+	if (!cfg->limits.port_first)
+		return 0;
+	return most < SERVER_CONNS_MAX ? (uint32_t)most : SERVER_CONNS_MAX;
+}
+
 static struct sl_tcp *create_tcp(struct sl_core *c)
 {
 	const struct sl_cfg_limits *l = &c->cfg->limits;
@@ -75,7 +88,7 @@ static struct sl_tcp *create_tcp(struct sl_core *c)
 	sl_tcp_config_default(&t);
 	t.max_conns = l->max_connections;
 	/*
-	 * Half-open connections have no proven address and no quota: they get what eviction keeps
+	 * Half-open connections have no proven address, so no quota: they get what eviction keeps
 	 * free.
 	 */
 	t.max_half_open = l->max_connections / SL_SHORT_CLIENTS;
@@ -84,8 +97,13 @@ static struct sl_tcp *create_tcp(struct sl_core *c)
 	t.max_ooo_frames_total = (uint32_t)(l->reorder_memory / c->net->umem->frame_size);
 	t.discard_max = sl_core_max_discard(l);
 	t.keepalive_ns = l->keepalive_ns;
-	t.newreno = l->newreno;
 	t.rst_closed_ports = l->rst_closed_ports;
+	t.port_first = l->port_first;
+	t.port_last = l->port_last;
+	t.port_part = (uint8_t)c->maps.lane;
+	t.port_parts = (uint8_t)c->cfg->worker_cnt;
+	t.max_active = sl_core_server_conns(c->cfg, c->net->umem->frame_size);
+	t.max_conns += t.max_active;
 	return sl_tcp_create(c->net, &t, &sl_client_tcp_ops, c);
 }
 
@@ -153,6 +171,8 @@ static int create_memory(struct sl_core *c)
 		rc = -ENOMEM;
 	if (!rc)
 		rc = sl_events_init(c);
+	if (!rc && !(c->offenders = sl_ring_new(SL_OFFENDER_RING)))
+		rc = -ENOMEM;
 	if (rc)
 		return rc;
 	c->env.h2 = create_h2(c);
@@ -162,13 +182,13 @@ static int create_memory(struct sl_core *c)
 	c->env.head_conns = c->head_conns;
 	c->span_cap = c->net->umem->frame_cnt;
 	c->spans = calloc(c->span_cap, sizeof(*c->spans));
+	c->rpc_items = calloc(SL_RPC_MAX_BATCH, sizeof(*c->rpc_items));
 	c->meta_buf = malloc(SL_RPC_MAX_META);
 	c->rule_buf = malloc(sl_rules_room());
 	c->unread = calloc(SL_STAGE_CNT, sizeof(*c->unread));
-	return c->spans && c->meta_buf && c->rule_buf && c->unread ? 0 : -ENOMEM;
+	return c->spans && c->rpc_items && c->meta_buf && c->rule_buf && c->unread ? 0 : -ENOMEM;
 }
 
-/* Pools have slots in the order of the file. */
 static int first_wcfg(struct sl_core *c)
 {
 	uint32_t slots[SL_MAX_SERVICES];
@@ -211,7 +231,6 @@ static int create_parts(struct sl_core *c)
 	return rc ? rc : sl_mirror_init(c);
 }
 
-/* Other workers and other gateways must make other ids. */
 static void seed_prng(struct sl_core *c)
 {
 	uint64_t seed;
@@ -219,6 +238,12 @@ static void seed_prng(struct sl_core *c)
 	if (sl_rand_bytes(&seed, sizeof(seed)) != 0)
 		seed = c->now_ns ^ (uintptr_t)c;
 	sl_prng_seed(&c->prng, seed);
+}
+
+static void set_time(struct sl_core *c, uint64_t now_ns)
+{
+	c->now_ns = now_ns;
+	c->now_ms = (uint32_t)((now_ns + SL_NS_PER_MS - 1) / SL_NS_PER_MS);
 }
 
 int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *net,
@@ -239,16 +264,17 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	sl_list_init(&c->stalled);
 	sl_list_init(&c->paused_bodies);
 	sl_list_init(&c->min_rate_list);
-	c->now_ns = sl_now_ns();
+	set_time(c, sl_now_ns());
 	seed_prng(c);
 	sl_wheel_init(&c->wheel, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
 	sl_wheel_init(&c->late, c->now_ns, TIMER_TICK_MS * SL_NS_PER_MS);
 	sl_core_set_limits(c);
 	set_env(c);
-	sl_core_set_now(c, c->now_ns);
 	rc = create_health(c);
-	if (!rc)
-		rc = create_memory(c);
+	if (rc)
+		return rc;
+	sl_core_set_now(c, c->now_ns);
+	rc = create_memory(c);
 	if (!rc)
 		rc = create_parts(c);
 	if (rc)
@@ -256,7 +282,6 @@ int sl_core_init(struct sl_core *c, const struct sl_config *cfg, struct sl_net *
 	return rc;
 }
 
-/* Frees all that is left; no thread uses it any more. */
 static void free_made(struct sl_core *c)
 {
 	struct sl_list *at, *next;
@@ -267,7 +292,6 @@ static void free_made(struct sl_core *c)
 		sl_pool_free(sl_container_of(at, struct sl_pool, made));
 }
 
-/* Resets all connections: their segments are not answered from now on. */
 static void drop_clients(struct sl_core *c)
 {
 	while (c->client_head) {
@@ -284,7 +308,7 @@ void sl_core_fini(struct sl_core *c)
 	sl_dgram_fini(c);
 	sl_mirror_fini(c);
 	if (c->rpc)
-		sl_rpc_destroy(c->rpc); /* all channels go down */
+		sl_rpc_destroy(c->rpc);
 	free_made(c);
 	if (c->tcp)
 		sl_tcp_destroy(c->tcp);
@@ -302,10 +326,12 @@ void sl_core_fini(struct sl_core *c)
 	sl_addr_quotas_fini(&c->quotas);
 	sl_mempool_fini(&c->exchanges);
 	sl_events_fini(c);
+	sl_ring_free(c->offenders);
 	free(c->meta_buf);
 	free(c->rule_buf);
 	free(c->unread);
 	free(c->spans);
+	free(c->rpc_items);
 	free(c->own_health);
 }
 
@@ -316,8 +342,8 @@ static __attribute__((noinline)) void write_date(struct sl_core *c)
 
 void sl_core_set_now(struct sl_core *c, uint64_t now_ns)
 {
-	c->now_ns = now_ns;
-	sl_pools_follow_health(c);
+	set_time(c, now_ns);
+	sl_core_follow_health(c);
 	if (sl_likely(c->date[0] && now_ns - c->date_ns < SL_NS_PER_SEC))
 		return;
 	c->date_ns = now_ns;
@@ -337,6 +363,8 @@ static void on_late(void *arg, struct sl_timer *t)
 	(void)arg;
 	if (x->stream.open_ended)
 		sl_stream_on_timer(x);
+	else if (x->state != SL_EX_READING)
+		sl_hedge_on_timer(x);
 	else
 		sl_exchange_fail(x, SL_OUTCOME_EXPIRED);
 }
@@ -353,10 +381,10 @@ unsigned sl_core_run(struct sl_core *c)
 		c->serving_changed = false;
 		sl_h2_env_serving_changed(c->env.h2);
 	}
+	sl_core_follow_health(c);
 	sl_list_for_each (at, &c->pools) {
 		struct sl_pool *g = sl_container_of(at, struct sl_pool, node);
 
-		sl_pool_follow_health(g);
 		n += sl_batcher_pump(g->batcher, c->now_ns);
 		if (sl_unlikely(!sl_list_empty(&g->streams)))
 			n += sl_streams_start_waiting(g);
@@ -390,7 +418,7 @@ uint64_t sl_core_next_ns(const struct sl_core *c)
 	next = late < next ? late : next;
 	if (!sl_list_empty(&c->ready))
 		return c->now_ns;
-	/* The transport does not wake the worker when the system has memory again. */
+	/* No event tells that the system has memory again. */
 	if (!sl_list_empty(&c->stalled) && c->now_ns + STALLED_NS < next)
 		next = c->now_ns + STALLED_NS;
 	sl_list_for_each (at, &c->pools) {

@@ -41,7 +41,7 @@ void sl_cors_begin(struct sl_exchange *x, const struct sl_cfg_cors *cors,
 	}
 }
 
-/* Those of a backend could allow more. */
+/* Removes the backend's Access-Control fields, which could allow more. */
 static void drop_fields(struct sl_reply_parts *out)
 {
 	static const struct sl_span prefix = SL_SPAN_LIT("access-control-");

@@ -11,12 +11,15 @@ struct sl_exchange;
 struct sl_reply_parts;
 struct sl_request;
 
-/* Returns the method that a preflight request is about; OTHER: it is none. */
+/* Returns the method that a preflight request asks for; OTHER: it is none. */
 enum sl_method sl_cors_asked(const struct sl_request *rq);
-/* Notes the request's origin. */
+/* Sets x->cors, and x->cors_origin if the origin is allowed. */
 void sl_cors_begin(struct sl_exchange *x, const struct sl_cfg_cors *cors,
 		   const struct sl_request *rq);
-/* Replaces Access-Control fields of the reply. Only with x->cors. False: too many fields. */
+/*
+ * Replaces Access-Control fields, adds Vary. Only with x->cors. Returns false if there are too many
+ * fields.
+ */
 bool sl_cors_apply_reply(const struct sl_exchange *x, struct sl_reply_parts *out);
 
 #endif

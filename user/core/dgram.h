@@ -5,8 +5,9 @@
 
 #include "core/core.h"
 
-/* Returns 0 or -errno; call fini after a failure, too. */
+/* Returns 0 or -errno; fini must follow even then. Before the worker starts. */
 int sl_dgram_init(struct sl_core *c);
+/* Ends exchanges of datagrams. Called after the worker's end. */
 void sl_dgram_fini(struct sl_core *c);
 
 #endif

@@ -4,10 +4,11 @@
 #include "base/clock.h"
 #include "core/affinity.h"
 #include "core/event.h"
+#include "core/hedge.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
 
-enum { SHED_REPLY_NS = 1000000 }; /* about the time that a reply takes to its client */
+enum { SHED_REPLY_NS = 1000000 }; /* a reply's time to its client */
 
 static struct sl_exchange *exchange_of(struct sl_batch_item *item)
 {
@@ -24,7 +25,6 @@ static uint64_t budget_us(const struct sl_exchange *x, uint64_t now_ns)
 	return left ? left : 1; /* 0: no deadline */
 }
 
-/* Returns the number of spans, from the core's scratch; 0: no room. */
 static uint32_t fill_item(struct sl_core *c, struct sl_exchange *x, struct sl_rpc_item *it,
 			  uint32_t used)
 {
@@ -70,8 +70,8 @@ int sl_dispatch_send(void *pool, unsigned backend, struct sl_batch_item **items,
 {
 	struct sl_pool *g = pool;
 	struct sl_core *c = g->core;
+	struct sl_rpc_item *rpc = c->rpc_items;
 	struct sl_backend_ref *m = g->by_number[backend];
-	SL_UNINIT struct sl_rpc_item rpc[SL_RPC_MAX_BATCH];
 	struct sl_sent_batch *sent = sl_mempool_get(&c->sent_batches);
 	uint32_t used = 0;
 	int rc = sent ? 0 : -EAGAIN;
@@ -103,7 +103,6 @@ int sl_dispatch_send(void *pool, unsigned backend, struct sl_batch_item **items,
 	return 0;
 }
 
-/* EXPIRED goes before SHED if the deadline passes before the client can read the reply. */
 static enum sl_outcome refusal_of(const struct sl_exchange *x, enum sl_outcome why)
 {
 	uint64_t by_ns = x->core->now_ns + (why == SL_OUTCOME_SHED ? SHED_REPLY_NS : 0);
@@ -116,16 +115,22 @@ static void drop_item(void *app, struct sl_batch_item *item, enum sl_outcome why
 	struct sl_exchange *x = exchange_of(item);
 
 	(void)app;
-	sl_exchange_fail(x, refusal_of(x, why));
+	if (sl_unlikely(x->is_hedge))
+		sl_hedge_drop(x->twin);
+	else
+		sl_exchange_fail(x, refusal_of(x, why));
 }
 
-const struct sl_batch_ops sl_dispatch_batch_ops = {.send = sl_dispatch_send, .drop = drop_item};
+const struct sl_batch_ops sl_dispatch_batch_ops = {
+	.send = sl_dispatch_send,
+	.drop = drop_item,
+	.silent = sl_pool_backend_silent,
+};
 
 enum sl_outcome sl_dispatch_submit(struct sl_exchange *x)
 {
 	enum sl_outcome o;
 
-	/* The request fits no message. */
 	if (x->request.frames > x->core->span_cap ||
 	    x->request.len - x->request_meta_len > SL_RPC_MAX_MESSAGE)
 		return SL_OUTCOME_TOO_LARGE;

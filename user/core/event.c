@@ -10,6 +10,7 @@
 #include "core/client.h"
 #include "core/pool.h"
 #include "core/trace.h"
+#include "front/exemplar.h"
 
 int sl_events_init(struct sl_core *c)
 {
@@ -54,7 +55,6 @@ unsigned sl_events_take(struct sl_ring *ring, struct sl_event *out, unsigned max
 	return n;
 }
 
-/* Copies what fits. Returns how much. */
 static size_t copy_text(char *to, size_t size, const void *text, size_t len)
 {
 	size_t n = len < size ? len : size - 1;
@@ -76,21 +76,6 @@ static const uint8_t text_most[SL_EVENT_TEXT_CNT] = {
 #undef X
 };
 
-static size_t text_at(const struct sl_event *e, enum sl_event_text which)
-{
-	size_t at = 0;
-
-	for (unsigned i = 0; i < which; i++)
-		at += e->text_len[i];
-	return at;
-}
-
-struct sl_span sl_event_text(const struct sl_event *e, enum sl_event_text which)
-{
-	return sl_span_of(e->texts + text_at(e, which), e->text_len[which]);
-}
-
-/* "00-<32 hex>-...", or empty. */
 static struct sl_span trace_id(struct sl_span traceparent)
 {
 	struct sl_span id = sl_span_first(sl_span_skip(traceparent, 3), 32);
@@ -104,25 +89,6 @@ static struct sl_span trace_id(struct sl_span traceparent)
 	return id;
 }
 
-struct sl_code_end sl_event_code(const struct sl_event *e)
-{
-	return (struct sl_code_end){.status = e->status,
-				    .grpc_status = e->grpc_status,
-				    .proto = e->proto,
-				    .begun = e->begun,
-				    .outcome = (enum sl_outcome)e->outcome};
-}
-
-uint64_t sl_event_total_ns(const struct sl_event *e)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < SL_EVENT_STAGE_CNT; i++)
-		sum += e->stage_ns[i];
-	return sum;
-}
-
-/* The first field of a name counts. */
 static void find_texts(const struct sl_request *rq, uint32_t fields, struct sl_span *texts)
 {
 	static const struct {
@@ -225,11 +191,11 @@ void sl_event_pool(struct sl_event *e, const char *pool)
 	copy_name(e->pool, sizeof(e->pool), pool);
 }
 
-/* It is the last text, and has room. */
 void sl_event_key(struct sl_exchange *x, const char *name)
 {
 	struct sl_event *e = x->note;
-	const size_t len = strlen(name), at = text_at(e, SL_EVENT_KEY);
+	const size_t len = strlen(name);
+	const size_t at = (size_t)(sl_event_text(e, SL_EVENT_KEY).ptr - (const uint8_t *)e->texts);
 
 	if (!(sl_log_fields(&x->core->cfg->access_log) & 1u << SL_LOG_KEY) ||
 	    !SL_ENSURE(len <= sizeof(e->texts) - at && len <= text_most[SL_EVENT_KEY]))
@@ -247,6 +213,12 @@ void sl_event_sent(struct sl_exchange *x, unsigned together)
 	copy_name(e->backend, sizeof(e->backend), x->backend->name);
 }
 
+void sl_event_moved(struct sl_exchange *x)
+{
+	x->note->sent_ns = x->send_ns;
+	copy_name(x->note->backend, sizeof(x->note->backend), x->backend->name);
+}
+
 static void end_stage(struct sl_event *e, enum sl_event_stage stage, uint64_t *since,
 		      uint64_t until)
 {
@@ -254,6 +226,14 @@ static void end_stage(struct sl_event *e, enum sl_event_stage stage, uint64_t *s
 		e->stage_ns[stage] = until - *since;
 		*since = until;
 	}
+}
+
+static void put_exemplar(const struct sl_event *e, const struct sl_route_codes *r, uint64_t ns)
+{
+	struct sl_code_end end = sl_event_code(e);
+
+	if (e->trace_flags & (SL_TRACE_SAMPLED | SL_TRACE_EXPORT))
+		sl_exemplar_put(r, sl_code_find(&end), ns, e->trace_id);
 }
 
 void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome)
@@ -277,9 +257,23 @@ void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome)
 	e->service_us = x->service_us;
 	e->request_len = x->body_len;
 	sl_trace_end(&c->cfg->trace, e);
+	put_exemplar(e, sl_worker_cfg_route_codes(x->wcfg, x->route), now - x->first_ns);
 	put_event(c, e);
 	sl_mempool_put(&c->notes, e);
 	x->note = NULL;
+}
+
+static void end_refused(struct sl_core *c, struct sl_event *e)
+{
+	struct sl_span id = sl_event_text(e, SL_EVENT_REQUEST_ID);
+
+	c->refused_id_len = 0;
+	if (e->trace_flags & SL_TRACE_ID) {
+		memcpy(c->refused_id, id.ptr, id.len);
+		c->refused_id_len = (uint8_t)id.len;
+	}
+	sl_trace_end(&c->cfg->trace, e);
+	put_event(c, e);
 }
 
 void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struct sl_request *rq,
@@ -290,6 +284,28 @@ void sl_event_refused(struct sl_core *c, const struct sl_client *cl, const struc
 	fill_request(&e, cl, rq, route);
 	e.end_ns = c->now_ns;
 	e.outcome = (uint8_t)why;
-	sl_trace_end(&c->cfg->trace, &e);
-	put_event(c, &e);
+	end_refused(c, &e);
+	put_exemplar(&e, sl_worker_cfg_route_codes(c->wcfg, route), 0);
+}
+
+struct sl_span sl_event_unparsed(void *conn, const struct sl_request *rq, unsigned status,
+				 unsigned error)
+{
+	static const struct sl_request unknown = {.proto = SL_PROTO_HTTP1};
+	struct sl_client *cl = conn;
+	struct sl_core *c = cl->core;
+	struct sl_event e;
+
+	if (!sl_events_noted(c))
+		return sl_span_of(NULL, 0);
+	if (error != SL_FRONT_ERR_NO_EXCHANGE) {
+		fill_request(&e, cl, rq ? rq : &unknown, NULL);
+		e.end_ns = c->now_ns;
+		e.status = (uint16_t)status;
+		e.begun = true;
+		e.version_minor = 1;
+		e.front_error = (uint8_t)(error + 1);
+		end_refused(c, &e);
+	}
+	return sl_span_of(c->refused_id, c->refused_id_len);
 }

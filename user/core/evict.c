@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Works once per burst in small steps; a burst itself uses the reserves (README.md). */
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/client.h"
 #include "core/exchange.h"
 
 enum {
-	ENDS_PER_RUN = 16, /* exchanges */
+	ENDS_PER_RUN = 16,
 	CLOSES_PER_RUN = 8,
 	UNREAD_NS = 500000000,
-	CANDIDATES = 64, /* compared for one victim */
-	QUOTAS = 8,      /* searched for one victim */
+	CANDIDATES = 64,
+	QUOTAS = 8,
 };
 
 static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
@@ -23,7 +22,6 @@ static bool short_of(const struct sl_core *c, enum sl_quota_resource what)
 	return most - sl_mempool_used(&c->exchanges) <= most / SL_SHORT_EXCHANGES;
 }
 
-/* TCP counts half-open and closing connections, too. */
 static bool short_of_clients(const struct sl_core *c)
 {
 	const struct sl_mempool *p = &c->clients;
@@ -40,14 +38,12 @@ static bool short_of_heads(const struct sl_core *c)
 	return cap - sl_mempool_used(&c->heads) < cap / SL_SHORT_HEADS;
 }
 
-/* NULL: unused slot. */
 static struct sl_client *advance_hand(struct sl_core *c)
 {
 	c->hand = c->hand + 1 < c->clients.fresh ? c->hand + 1 : 0;
 	return sl_mempool_in_use(&c->clients, c->hand) ? sl_mempool_at(&c->clients, c->hand) : NULL;
 }
 
-/* May free it. */
 static void end_for_client(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
@@ -82,14 +78,10 @@ unsigned sl_core_end_late(struct sl_core *c)
 	unsigned looked = 0;
 
 	while ((x = sl_min_rate_check(c, &looked)))
-		end_late_exchange(x); /* may free others of its connection */
+		end_late_exchange(x); /* may free others */
 	return looked;
 }
 
-/*
- * Returns what its end gains, divided by its pace. New exchanges count as fast. A stream that holds
- * nothing else weighs by the time since its last part.
- */
 static uint64_t eviction_weight(const struct sl_exchange *x, enum sl_quota_resource what)
 {
 	enum sl_client_wait wait = sl_exchange_client_wait(x);
@@ -103,7 +95,6 @@ static uint64_t eviction_weight(const struct sl_exchange *x, enum sl_quota_resou
 	return 1 + (x->core->now_ns - x->active_ns) / SL_NS_PER_MS;
 }
 
-/* Only exchanges that wait for the client, and streams. */
 static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 			 enum sl_quota_resource what)
 {
@@ -113,7 +104,6 @@ static void note_heavier(struct sl_exchange **best, struct sl_exchange *x,
 		*best = x;
 }
 
-/* Searches the oldest of a list. Unknown pace counts only if `any`. */
 static void note_slowest(struct sl_exchange **best, const struct sl_list *of,
 			 enum sl_quota_resource what, bool any)
 {
@@ -141,7 +131,6 @@ static struct sl_exchange *slowest_of(const struct sl_addr_quota *a, enum sl_quo
 	return best;
 }
 
-/* Used when no address is heavy: returns an exchange that does not move. */
 static struct sl_exchange *slowest_of_all(const struct sl_core *c, enum sl_quota_resource what)
 {
 	struct sl_exchange *best = NULL;
@@ -171,10 +160,6 @@ static struct sl_exchange *find_exchange(struct sl_core *c, enum sl_quota_resour
 	return x ? x : slowest_of_all(c, what);
 }
 
-/*
- * Returns the weight of bytes in TCP that the client does not read, by time. The heaviest address's
- * bytes count at once, even if read slowly.
- */
 static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_quota *heaviest)
 {
 	struct sl_conn t;
@@ -187,8 +172,8 @@ static uint64_t unread_weight(const struct sl_client *cl, const struct sl_addr_q
 }
 
 /*
- * Resets the connection with the most unread frames among some, unless x weighs more. A connection
- * of the heaviest address goes before another's exchange.
+ * Resets the connection with the most unread frames of some, unless x weighs more. A connection of
+ * the heaviest address precedes another's exchange.
  */
 static bool end_unread(struct sl_core *c, const struct sl_exchange *x)
 {
@@ -243,7 +228,6 @@ static unsigned end_exchanges(struct sl_core *c, enum sl_quota_resource what)
 	return n;
 }
 
-/* Times the connections of the address. */
 static uint64_t idle_ms(const struct sl_client *cl)
 {
 	if (cl->phase != SL_CLIENT_IDLE || cl->streams)

@@ -3,6 +3,7 @@
 
 #include "core/client.h"
 #include "core/event.h"
+#include "core/hedge.h"
 #include "core/quota.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
@@ -36,14 +37,19 @@ void sl_exchange_reply_kept(struct sl_exchange *x)
 
 static void withdraw_request(struct sl_exchange *x)
 {
+	if (x->awaits_reply)
+		sl_stream_unanswered(x);
 	if (x->state == SL_EX_QUEUED && x->stream.open_ended) {
 		sl_list_del(&x->item.link);
 		x->pool->stream_cnt--;
 	} else if (x->state == SL_EX_QUEUED) {
 		sl_batcher_remove(x->pool->batcher, &x->item);
 	}
-	if (sl_exchange_in_flight(x))
+	if (sl_exchange_in_flight(x)) {
+		if (sl_unlikely(x->twin))
+			sl_hedge_drop(x);
 		sl_rpc_cancel(x->backend->channel, x->rpc_id);
+	}
 }
 
 static void drop_reply(struct sl_exchange *x)
@@ -57,7 +63,6 @@ static void drop_reply(struct sl_exchange *x)
 	x->head_len = 0;
 }
 
-/* Frees request and reply, wherever they are. */
 static void stop_work(struct sl_exchange *x)
 {
 	sl_timer_cancel(&x->core->late, &x->late);
@@ -81,7 +86,6 @@ void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why)
 	sl_min_rate_join(x);
 }
 
-/* Bounded: a front may send requests that fail at once. */
 unsigned sl_exchange_notify(struct sl_core *c)
 {
 	struct sl_list *l;
@@ -98,6 +102,18 @@ unsigned sl_exchange_notify(struct sl_core *c)
 	return n;
 }
 
+static SL_COLD struct sl_code_at find_backend_code(const struct sl_exchange *x,
+						   enum sl_outcome outcome)
+{
+	return sl_code_find(&(struct sl_code_end){
+		.status = x->backend_status,
+		.grpc_status = x->grpc_status,
+		.proto = x->proto,
+		.begun = true,
+		.outcome = outcome,
+	});
+}
+
 static void count_codes(struct sl_exchange *x, enum sl_outcome outcome)
 {
 	struct sl_code_end e = {
@@ -108,15 +124,17 @@ static void count_codes(struct sl_exchange *x, enum sl_outcome outcome)
 		.outcome = outcome,
 	};
 
-	sl_route_codes_add(sl_worker_cfg_route_codes(x->wcfg, x->route), &e,
+	struct sl_code_at at = sl_code_find(&e);
+
+	sl_route_codes_add(sl_worker_cfg_route_codes(x->wcfg, x->route), at,
 			   x->core->now_ns - x->first_ns);
 	if (x->pool)
-		sl_codes_add(&x->pool->codes, &e);
+		sl_codes_add(&x->pool->codes, at);
 	if (!x->backend || !x->backend_status)
 		return;
-	e.status = x->backend_status;
-	e.begun = true;
-	sl_codes_add(&x->backend->codes.codes, &e);
+	if (x->backend_status != x->status || !x->stream.started)
+		at = find_backend_code(x, outcome);
+	sl_codes_add(&x->backend->codes.codes, at);
 }
 
 void sl_exchange_release(struct sl_exchange *x)
@@ -156,9 +174,9 @@ void sl_exchange_done(void *conn, struct sl_stream *st)
 	struct sl_core *c = x->core;
 
 	(void)conn;
-	if (x->reply_ns) {
-		sl_stage_add(x, SL_STAGE_REPLY, c->now_ns - x->reply_ns);
-		sl_stage_add(x, SL_STAGE_TOTAL, c->now_ns - x->first_ns);
+	if (x->reply_ns && x->hist) {
+		sl_hist_stage_add(*x->hist, SL_STAGE_REPLY, c->now_ns - x->reply_ns);
+		sl_hist_stage_add(*x->hist, SL_STAGE_TOTAL, c->now_ns - x->first_ns);
 	}
 	exchange_free(x, (enum sl_outcome)x->outcome);
 }

@@ -94,7 +94,6 @@ static void put_list(struct forwarded_writer *s, enum sl_trusted_header what, st
 	memcpy(to, own.ptr, own.len);
 }
 
-/* Writes the client's value, else `own`. */
 static void put_first(struct forwarded_writer *s, enum sl_trusted_header what, struct sl_span own)
 {
 	const struct sl_header *h;
@@ -106,7 +105,6 @@ static void put_first(struct forwarded_writer *s, enum sl_trusted_header what, s
 	put_value(s, what, h ? h->value : own);
 }
 
-/* Quotes IPv6 addresses and a host (RFC 7239 4). */
 static void format_element(struct sl_strbuf *to, const char *address, struct sl_span host,
 			   const char *proto)
 {

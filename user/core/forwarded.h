@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Facts about a client for backends (front/trusted_headers.h): x-forwarded-* and forwarded. The
- * client's own fields of these names are dropped, or kept in front with `forwarded = append`.
- */
+/* Writes trusted fields (front/trusted_headers.h) about a client for backends. */
 #ifndef SL_CORE_FORWARDED_H
 #define SL_CORE_FORWARDED_H
 
@@ -15,13 +12,16 @@ struct sl_request;
 struct sl_tlv_writer;
 
 /*
- * Returns true if the route lists the name or forwards all. Then names with an underscore pass only
- * with `underscores`: a server could read it as '-'.
+ * Returns true if the route lists the name or forwards all. Names with an underscore, for a server
+ * perhaps '-', also need `underscores`.
  */
 bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name);
-/* Returns true if a client's field is forwarded. `all`: by its protocol. */
+/* Returns true if a client's field is passed on. `all`: the request's protocol forwards all. */
 bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all);
-/* Writes forwarded fields, and always the verified TLS subject and API key. */
+/*
+ * Writes the client's address and protocol if the route wants them, and always the verified TLS
+ * subject and API key. Worker.
+ */
 void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		      const struct sl_request *rq);
 

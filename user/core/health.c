@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health answers of fronts. */
 #include "core/client.h"
 #include "core/pool.h"
 #include "core/router.h"
@@ -42,6 +41,5 @@ bool sl_core_routed(void *conn, const struct sl_request *rq, struct sl_span serv
 	const struct sl_cfg_route *r =
 		sl_router_find(cl->core->wcfg->router, sl_client_listener(cl), rq).route;
 
-	/* The prefix covers the service or one method. */
 	return r && r->prefix_len >= service.len;
 }

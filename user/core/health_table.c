@@ -7,6 +7,7 @@
 void sl_health_table_init(struct sl_health_table *t, uint32_t lane_cnt)
 {
 	t->lane_cnt = lane_cnt;
+	atomic_init(&t->changes, 0);
 	sl_list_init(&t->pools);
 }
 
@@ -31,6 +32,7 @@ static struct sl_pool_health *new_pool(struct sl_health_table *t, const char *na
 	if (!p)
 		return NULL;
 	memcpy(p->name, name, len);
+	p->table = t;
 	sl_list_init(&p->backends);
 	sl_list_add_tail(&t->pools, &p->link);
 	return p;
@@ -44,7 +46,6 @@ static void free_empty_pool(struct sl_pool_health *p)
 	free(p);
 }
 
-/* Backends are searched newest first. */
 static struct sl_backend_health *find_backend(const struct sl_pool_health *p, const char *name,
 					      const char *endpoint)
 {

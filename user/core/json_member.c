@@ -64,7 +64,6 @@ static bool in_object(const struct sl_json_member *m)
 	return m->objects[level / 64] >> level % 64 & 1;
 }
 
-/* Takes decoded bytes of the current string. */
 static void take_text(struct sl_json_member *m, const uint8_t *p, size_t len)
 {
 	uint32_t at = m->text_len;
@@ -125,7 +124,6 @@ static void end_string(struct sl_json_member *m)
 		m->wanted = !m->differs && m->text_len == m->name.len;
 }
 
-/* Returns the length of the plain ASCII at p: no quote, backslash or control character. */
 static size_t plain_len(const uint8_t *p, size_t len)
 {
 	size_t n = 0;
@@ -145,7 +143,7 @@ static size_t plain_len(const uint8_t *p, size_t len)
 	return n;
 }
 
-/* Begins a sequence of UTF-8 (RFC 3629 4). */
+/* Takes a first byte (RFC 3629 4). False: invalid. */
 static bool begin_utf8(struct sl_json_member *m, uint8_t c)
 {
 	m->utf8_low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
@@ -170,7 +168,6 @@ static void read_utf8(struct sl_json_member *m, uint8_t c)
 	take_text(m, &c, 1);
 }
 
-/* Returns the bytes read of a string: at least one. */
 static size_t read_string(struct sl_json_member *m, const uint8_t *p, size_t len)
 {
 	size_t n;
@@ -208,7 +205,6 @@ static void read_escape(struct sl_json_member *m, uint8_t c)
 		decide(m, SL_JSON_BAD);
 }
 
-/* The fourth digit has come. */
 static void end_escape(struct sl_json_member *m)
 {
 	uint32_t c = m->code_point;
@@ -291,7 +287,6 @@ static void begin_value(struct sl_json_member *m, uint8_t c)
 	}
 }
 
-/* Between tokens. */
 static void read_token(struct sl_json_member *m, uint8_t c)
 {
 	bool ok = true;
@@ -335,7 +330,6 @@ static void read_token(struct sl_json_member *m, uint8_t c)
 		decide(m, SL_JSON_BAD);
 }
 
-/* Returns the state behind c in a number; -1: the number has ended; AT_START: malformed. */
 static int number_state(enum json_state state, uint8_t c)
 {
 	bool digit = is_digit(c), exponent = c == 'e' || c == 'E';
@@ -393,7 +387,6 @@ static void read_literal(struct sl_json_member *m, uint8_t c)
 		m->state = AFTER_VALUE;
 }
 
-/* The second escape of a surrogate pair. */
 static void read_pair(struct sl_json_member *m, uint8_t c)
 {
 	if (c != (m->state == IN_HIGH ? '\\' : 'u'))

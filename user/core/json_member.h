@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds one string member of the top-level object of a JSON text (RFC 8259), in bytes as they
- * arrive, in any segmentation.
+ * Finds one string member of the top-level object of a JSON text (RFC 8259), in any segmentation.
  *
- *   {"a": [1, {"model": "no"}], "model": "llama-3", ...
- *                                                 ^ FOUND; the rest is not read
- *
- * Strict: a text is BAD at its first byte that breaks the grammar, at invalid UTF-8 (RFC 3629), or
- * at a lone surrogate. A text that is no object is BAD, too. Escapes in keys and in the value are
- * decoded. The first of several members of that name counts. No byte is read twice. Only the value
- * is kept.
+ * Strict: BAD at the first byte that breaks the grammar, at invalid UTF-8 (RFC 3629), at a lone
+ * surrogate, or if no object. Escapes are decoded. The first member of that name counts.
  */
 #ifndef SL_CORE_JSON_MEMBER_H
 #define SL_CORE_JSON_MEMBER_H
@@ -19,17 +13,17 @@
 #include "base/bytes.h"
 
 enum {
-	SL_JSON_VALUE_MAX = 256, /* bytes kept of the value */
+	SL_JSON_VALUE_MAX = 256,
 	SL_JSON_DEPTH_MAX = 128, /* nested objects and arrays */
 };
 
 enum sl_json_verdict {
-	SL_JSON_MORE,   /* not yet decided */
-	SL_JSON_FOUND,  /* the member is a string */
+	SL_JSON_MORE,
+	SL_JSON_FOUND,
 	SL_JSON_OTHER,  /* the member is no string */
-	SL_JSON_ABSENT, /* the object ended without the member */
+	SL_JSON_ABSENT, /* no such member */
 	SL_JSON_BAD,    /* not JSON, or no object */
-	SL_JSON_DEEP,   /* nested beyond SL_JSON_DEPTH_MAX */
+	SL_JSON_DEEP,
 };
 
 struct sl_json_member {
@@ -53,13 +47,14 @@ struct sl_json_member {
 
 /* Begins a text. `name` must stay valid; 1 to SL_JSON_VALUE_MAX bytes. */
 void sl_json_member_begin(struct sl_json_member *m, struct sl_span name);
-/* Reads bytes. Returns how many were used; fewer than all only with a verdict. */
+/* Reads the next bytes. Returns how many were used: fewer than all only with a verdict. */
 size_t sl_json_member_read(struct sl_json_member *m, struct sl_span bytes);
+/* Returns MORE until decided. At the end of a text, MORE means that it is incomplete. */
 static inline enum sl_json_verdict sl_json_member_verdict(const struct sl_json_member *m)
 {
 	return (enum sl_json_verdict)m->verdict;
 }
-/* Returns the value of a FOUND member; NULL: longer than SL_JSON_VALUE_MAX. */
+/* Returns the value of a FOUND member, in m; NULL: longer than SL_JSON_VALUE_MAX. */
 static inline struct sl_span sl_json_member_value(const struct sl_json_member *m)
 {
 	return m->text_len <= SL_JSON_VALUE_MAX ? sl_span_of(m->value, m->text_len)

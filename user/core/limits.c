@@ -24,10 +24,6 @@ static void set_quota_limits(struct sl_core *c)
 	limits[SL_QUOTA_REQUESTS] = l->address_requests;
 }
 
-/*
- * As much as a body: a client that reads only after it has sent all gets its reply. At least
- * Tomcat's maxSwallowSize.
- */
 uint32_t sl_core_max_discard(const struct sl_cfg_limits *l)
 {
 	const uint32_t least = 2 << 20;

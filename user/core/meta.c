@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fields SL_META_* of wire/rpc_wire.h, in front of x->request. Trailers are appended to the body.
- */
 #include <string.h>
 
 #include "base/clock.h"
@@ -37,7 +34,7 @@ static void put_field(struct sl_tlv_writer *w, uint16_t tag, const struct sl_hea
 /* The client's own field is hop-by-hop. */
 static const char upgrade[] = "upgrade";
 
-/* WebSocket's fields. CONNECT has no key (RFC 8441 5). */
+/* Returns true for WebSocket's fields. CONNECT has no key (RFC 8441 5). */
 static bool is_of_upgrade(const struct sl_exchange *x, const struct sl_request *rq,
 			  struct sl_span name)
 {
@@ -61,7 +58,6 @@ static void put_headers(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	}
 }
 
-/* A deadline that does not fit the entry. */
 static void put_budget(struct sl_tlv_writer *w, const struct sl_exchange *x)
 {
 	uint64_t left_us = (x->deadline_ns - x->core->now_ns) / SL_NS_PER_US;
@@ -84,7 +80,6 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 	if (x->quota->hash)
 		sl_tlv_put_u32(w, SL_META_CLIENT, (uint32_t)x->quota->hash);
 	put_nonempty(w, SL_META_PATH, rq->call.len ? rq->call : path);
-	/* "/a?" differs from "/a". */
 	if (rq->query.len || (r->forward_all && rq->query.ptr))
 		sl_tlv_put(w, SL_META_QUERY, rq->query);
 	put_nonempty(w, SL_META_CONTENT_TYPE, rq->content_type);
@@ -102,25 +97,31 @@ static void write_fields(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		put_headers(w, x, rq);
 	if (x->note)
 		sl_trace_put(w, x, rq);
-	/* Without forwarded headers: only a filter's facts. */
 	if (r->forward_header_cnt || r->forward_all || x->client->filtered || x->key)
 		sl_forwarded_put(w, x, rq);
 }
 
-/* Aligns the payload to 8 bytes by an empty field. */
 static void pad_block(struct sl_tlv_writer *w, const uint8_t *start)
 {
-	size_t len = (size_t)(w->at - start), pad = (size_t)(sl_rpc_pad8(len) - len);
+	size_t len = (size_t)(w->at - start), pad = (size_t)(sl_rpc_pad8(len) - len), zeros;
 	uint8_t *to;
 
-	if (pad && pad < SL_TLV_HEAD)
+	if (!pad)
+		return;
+	if (pad < SL_TLV_HEAD)
 		pad += 8;
-	to = pad ? sl_tlv_room(w, 0, pad - SL_TLV_HEAD) : NULL;
-	if (to)
-		memset(to, 0, pad - SL_TLV_HEAD);
+	zeros = pad - SL_TLV_HEAD;
+	to = sl_tlv_room(w, 0, zeros);
+	if (!to || !zeros)
+		return;
+	if (zeros >= 4) {
+		sl_put_le32(to, 0);
+		sl_put_le32(to + zeros - 4, 0);
+	} else {
+		to[0] = to[zeros / 2] = to[zeros - 1] = 0;
+	}
 }
 
-/* Writes into the first frame: the common case. */
 static bool encode_in_frame(struct sl_exchange *x, const struct sl_request *rq)
 {
 	struct sl_umem *u = x->core->net->umem;
@@ -142,14 +143,17 @@ static bool encode_in_frame(struct sl_exchange *x, const struct sl_request *rq)
 	return true;
 }
 
-bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
+/*
+ * Encodes a head larger than a frame. Not inlined: keeps its buffer off the stack of other
+ * requests.
+ */
+static __attribute__((noinline)) bool encode_large(struct sl_exchange *x,
+						   const struct sl_request *rq)
 {
 	SL_UNINIT uint8_t block[SL_RPC_MAX_ASKED];
 	struct sl_tlv_writer w = {.at = block, .end = block + sizeof(block)};
 	size_t len;
 
-	if (encode_in_frame(x, rq))
-		return true;
 	write_fields(&w, x, rq);
 	pad_block(&w, block);
 	len = (size_t)(w.at - block);
@@ -159,7 +163,11 @@ bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
 	return true;
 }
 
-/* False: must be known before the body (RFC 9110 6.5.1). */
+bool sl_meta_encode(struct sl_exchange *x, const struct sl_request *rq)
+{
+	return encode_in_frame(x, rq) || encode_large(x, rq);
+}
+
 static bool may_be_trailer(struct sl_span name)
 {
 	static const struct sl_span never[] = {

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Minimum byte rates of bodies and replies (README.md). Only the rate is recorded for bytes that a
- * backend does not take.
+ * Minimum byte rates of bodies and replies (README.md). Waits for a backend are never late.
  *
- * An exchange is checked each PERIOD while it waits. The data path only counts bytes:
+ * An exchange is checked each PERIOD while it waits.
  *
- *   core->min_rate_list: check_ns ---> check_ns ---> ... ---> now + PERIOD
- *                           |                                   ^
- *                           +-- due: its time is up             |
- *                           +-- otherwise ----------------------+
- *
- * Each quota lists its waiting exchanges, oldest first, and its other streams (for evict.c).
+ * Each quota lists its waiting exchanges, oldest first, and its other streams.
  */
 #include "base/clock.h"
 #include "base/min.h"
@@ -23,7 +17,6 @@ enum {
 	HALF_CLOSE_MS = 2000, /* for a unary call to end */
 };
 
-/* Bytes still at the backend are not the client's delay. */
 static enum sl_client_wait client_wait_of(const struct sl_exchange *x)
 {
 	if (sl_stream_rate_waits(x, SL_RATE_OUT))
@@ -38,7 +31,6 @@ static enum sl_client_wait client_wait_of(const struct sl_exchange *x)
 	case SL_EX_BROKEN: break;
 	default: return SL_WAIT_NONE;
 	}
-	/* May be behind other replies. */
 	return x->stream.started ? SL_WAIT_REPLY : SL_WAIT_QUEUED;
 }
 
@@ -63,8 +55,8 @@ static uint64_t limit_ns(const struct sl_exchange *x)
 }
 
 /*
- * Returns the client's progress, modulo 2^32. Streams without a window share the connection's.
- * While TCP has no room, acknowledged bytes count too.
+ * Returns the client's progress, modulo 2^32: the connection's for streams without a window. While
+ * TCP has no room, acknowledged bytes count too.
  */
 static uint32_t moved_bytes(const struct sl_exchange *x)
 {
@@ -102,10 +94,6 @@ void sl_min_rate_join(struct sl_exchange *x)
 	sl_list_add_tail(&x->quota->waiting, &x->quota_node);
 }
 
-/*
- * Moved bytes add time at the minimum rate, up to the whole time-out. A client that trickles uses
- * it up.
- */
 static bool is_late(struct sl_exchange *x)
 {
 	const struct sl_cfg_limits *l = &x->core->cfg->limits;

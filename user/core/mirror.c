@@ -15,7 +15,7 @@ enum {
 	EXCHANGES_PART = 16,
 	FRAMES_PART = 8,
 	FREE_PART = 2,
-	LIFE_S = 60, /* longest time of a copy */
+	LIFE_S = 60,
 };
 
 struct sl_mirror {
@@ -59,7 +59,6 @@ void sl_mirror_fini(struct sl_core *c)
 	c->mirror = NULL;
 }
 
-/* Takes what has come of the reply, so that nothing is kept. */
 static void take_reply(void *state, const struct sl_front_env *env, struct sl_stream *st)
 {
 	struct sl_exchange *x = (struct sl_exchange *)st;
@@ -78,7 +77,6 @@ static void take_reply(void *state, const struct sl_front_env *env, struct sl_st
 		end_copy(x);
 }
 
-/* Its client has no connection, so the other operations are never called. */
 const struct sl_front_ops sl_mirror_front = {.name = "mirror", .ready = take_reply};
 
 static bool has_room(const struct sl_exchange *x)
@@ -107,7 +105,6 @@ static bool copy_request(struct sl_exchange *to, const struct sl_exchange *x)
 	return true;
 }
 
-/* Returns the exchange of a copy; NULL: none is free. */
 static struct sl_exchange *new_copy(const struct sl_exchange *x, struct sl_pool *g)
 {
 	struct sl_core *c = x->core;
@@ -135,6 +132,7 @@ static struct sl_exchange *new_copy(const struct sl_exchange *x, struct sl_pool 
 	to->stream.method = x->stream.method;
 	to->stream.compressed = x->stream.compressed;
 	to->item.client = x->item.client;
+	to->item.unproven = x->item.unproven;
 	sl_list_init(&to->item.link);
 	sl_list_init(&to->quota_node);
 	sl_list_add_tail(&m->open, &to->rate_node);
@@ -151,7 +149,6 @@ static bool send_copy(const struct sl_exchange *x)
 	struct sl_exchange *to;
 	struct sl_pool *g;
 
-	/* A reload may have dropped the pool. */
 	if (x->wcfg != x->core->wcfg || x->request.len - x->request_meta_len > cfg->max_body)
 		return false;
 	g = x->wcfg->pools[cfg->pool].pool;

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "batch/pick.h"
 #include "core/exchange.h"
 #include "core/outcome.h"
 #include "core/pool.h"
@@ -13,7 +14,6 @@ static struct sl_outlier_rules rules_of(const struct sl_cfg_pool *p)
 	return (struct sl_outlier_rules){.failures = p->eject_failures, .time_ns = p->eject_ns};
 }
 
-/* The order in which backends are compared begins at a random one. */
 static uint32_t list_peers(struct sl_pool *g, const struct sl_backend_ref *m,
 			   const struct sl_health **peers)
 {
@@ -28,7 +28,6 @@ static uint32_t list_peers(struct sl_pool *g, const struct sl_backend_ref *m,
 	return n;
 }
 
-/* Ejected backends are connected, but not served. */
 static bool may_eject(const struct sl_pool *g)
 {
 	uint32_t up = 0, ejected = 0;
@@ -44,7 +43,8 @@ static bool may_eject(const struct sl_pool *g)
 	return sl_outlier_may_eject(up, ejected);
 }
 
-static void consider_ejection(struct sl_backend_ref *m, enum sl_fault fault, unsigned status)
+static SL_COLD void consider_ejection(struct sl_backend_ref *m, enum sl_fault fault,
+				      unsigned status)
 {
 	const struct sl_health *peers[SL_OUTLIER_PEERS];
 	struct sl_pool *g = m->pool;
@@ -73,31 +73,75 @@ static void consider_ejection(struct sl_backend_ref *m, enum sl_fault fault, uns
 		    time_ns / SL_NS_PER_MS);
 }
 
-void sl_backend_outcome(struct sl_backend_ref *m, enum sl_fault fault, unsigned status)
+static SL_COLD void note_failure(struct sl_backend_ref *m, enum sl_fault fault, unsigned status)
 {
-	struct sl_pool *g = m->pool;
-	struct sl_core *c = g->core;
-	struct sl_health *h = &m->health->health;
+	struct sl_core *c = m->pool->core;
 
-	if (fault && (unsigned)fault <= g->cfg->eject) {
-		sl_health_failed(h, c->maps.lane, c->now_ns);
-		atomic_fetch_add_explicit(&m->faults, 1, memory_order_relaxed);
-		consider_ejection(m, fault, status);
-	} else if (sl_health_ok(h, c->maps.lane, c->now_ns)) {
-		sl_pool_health_changed(m->health->pool);
-		sl_log_info("backend %s/%s: answers again; its share grows within %" PRIu64 " ms",
-			    g->cfg->name, m->name, g->cfg->slow_start_ns / SL_NS_PER_MS);
-	}
+	sl_health_failed(&m->health->health, c->maps.lane, c->now_ns);
+	atomic_fetch_add_explicit(&m->faults, 1, memory_order_relaxed);
+	consider_ejection(m, fault, status);
 }
 
-void sl_backend_replied(const struct sl_exchange *x, const struct sl_rpc_reply *r)
+static SL_COLD void note_recovery(const struct sl_backend_ref *m)
 {
-	bool prefixed = x->stream.prefix;
-	enum sl_fault fault;
-	unsigned status;
+	const struct sl_cfg_pool *p = m->pool->cfg;
 
-	if (prefixed ? !r->first || r->more : x->state != SL_EX_IN_FLIGHT)
+	sl_pool_health_changed(m->health->pool);
+	sl_log_info("backend %s/%s: answers again; its share grows within %" PRIu64 " ms", p->name,
+		    m->name, p->slow_start_ns / SL_NS_PER_MS);
+}
+
+void sl_backend_outcome(struct sl_backend_ref *m, enum sl_fault fault, unsigned status)
+{
+	const struct sl_core *c = m->pool->core;
+
+	if (sl_unlikely(fault && (unsigned)fault <= m->pool->cfg->eject))
+		note_failure(m, fault, status);
+	else if (sl_health_ok(&m->health->health, c->maps.lane, c->now_ns))
+		note_recovery(m);
+}
+
+/* Reports a good reply's latency: errors are often fast. */
+static void note_time(struct sl_exchange *x, bool good)
+{
+	uint64_t now_ns = x->core->now_ns;
+
+	if (x->stream.open_ended)
+		sl_stream_answered(x, good);
+	else if (x->item.lane == SL_POLICY_DIRECT)
+		sl_pick_answered(x->pool->batcher, x->backend->number,
+				 good ? now_ns - x->send_ns + 1 : 0, now_ns);
+}
+
+void sl_backend_replied(struct sl_exchange *x, const struct sl_rpc_reply *r)
+{
+	bool prefixed = x->stream.prefix, begins = x->state == SL_EX_IN_FLIGHT;
+	bool tells = prefixed ? r->first && !r->more : begins;
+	enum sl_fault fault;
+	unsigned status = 0;
+
+	if (tells) {
+		fault = sl_fault_of_reply(r->meta, prefixed, &status);
+		sl_backend_outcome(x->backend, fault, status);
+	}
+	if (begins)
+		note_time(x, prefixed ? status == 0 : status < 400);
+}
+
+void sl_pool_backend_silent(void *pool, unsigned backend, bool silent)
+{
+	struct sl_pool *g = pool;
+	struct sl_backend_ref *m = g->by_number[backend];
+
+	if (!m)
 		return;
-	fault = sl_fault_of_reply(r->meta, prefixed, &status);
-	sl_backend_outcome(x->backend, fault, status);
+	atomic_store_explicit(&m->silent, silent, memory_order_relaxed);
+	if (!silent) {
+		sl_log_info("backend %s/%s: gets requests again", g->cfg->name, m->name);
+		return;
+	}
+	atomic_fetch_add_explicit(&m->silences, 1, memory_order_relaxed);
+	sl_log_warn("backend %s/%s: requests wait, and none was answered for pool.progress; gets "
+		    "no new ones until it answers",
+		    g->cfg->name, m->name);
 }

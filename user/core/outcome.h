@@ -9,9 +9,12 @@
 struct sl_backend_ref;
 struct sl_rpc_reply;
 
-/* Counts an outcome. Ejects the backend if it fails more than others. */
+/* Counts a success (fault 0) or failure. May eject the backend, or readmit it. */
 void sl_backend_outcome(struct sl_backend_ref *m, enum sl_fault fault, unsigned status);
-/* Counts a reply by its status. Before the exchange's state changes. */
-void sl_backend_replied(const struct sl_exchange *x, const struct sl_rpc_reply *r);
+/*
+ * Counts a success or failure of the backend by the status of its reply. Must precede the change of
+ * x->state.
+ */
+void sl_backend_replied(struct sl_exchange *x, const struct sl_rpc_reply *r);
 
 #endif

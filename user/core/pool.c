@@ -124,7 +124,6 @@ void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t)
 		sl_rpc_adopt(m->channel, t, m->pool->core->now_ns);
 		return;
 	}
-	/* Connected before its removal. */
 	sl_rpc_dial_drop(t);
 	if (sl_backend_ref_state(m) == SL_BACKEND_OFFERED)
 		sl_backend_ref_set_state(m, SL_BACKEND_DOWN);

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend pools on one worker: named, reference-counted objects. A sl_worker_cfg names the pools
- * that a configuration serves. A reload replaces it:
+ * Backend pools on one worker. A reload replaces the sl_worker_cfg:
  *
  *   core.wcfg --> wcfg --(in force)--> pool --> backend: channel
- *                  ^   ^                 |  ^        ^
- *                  |   '---- options ----'  |        | sent to
- *         routes --|                        |        |
- *                  '------- exchange -------'--------'
  *
- * A pool has a slot in the BPF maps while a configuration in force uses it. It lives until no
- * configuration in force and no exchange refers to it. Then its backends leave, each when it has
- * nothing outstanding. A backend keeps its object only while it stays in the configuration.
+ * Backends of an unreferenced pool, or not in the configuration, leave when they have nothing
+ * outstanding.
  *
  * The control thread creates and frees these objects, and owns members marked "control". The worker
- * owns all others, with the reference counts, from sl_worker_cfg_prepare() until it sets `gone`.
+ * owns others and reference counts from sl_worker_cfg_prepare() until it sets `gone`.
  */
 #ifndef SL_CORE_POOL_H
 #define SL_CORE_POOL_H
@@ -24,15 +18,15 @@
 #include "front/codes.h"
 #include "core/core.h"
 #include "core/health_table.h"
+#include "core/hedge_delay.h"
 #include "core/retry_budget.h"
 
 /* OFFERED: a transport is on its way to the worker. UNREADY: up, but takes no new requests. */
 enum sl_backend_state { SL_BACKEND_DOWN, SL_BACKEND_OFFERED, SL_BACKEND_UP, SL_BACKEND_UNREADY };
 
-/* Backends of a tier serve while those of lower ones cannot. */
+/* A tier serves while no higher one can. */
 enum sl_tier { SL_TIER_NEAR, SL_TIER_OTHER_ZONE, SL_TIER_BACKUP, SL_TIER_CNT };
 
-/* A backend of one worker; argument of its channel's upcalls. */
 struct sl_backend_ref {
 	struct sl_list made;      /* control */
 	struct sl_dialer *dialer; /* control; opaque here */
@@ -41,25 +35,25 @@ struct sl_backend_ref {
 	struct sl_list stalled;           /* streams without room in the RPC, by item.link */
 	struct sl_list stalled_node;      /* in core->stalled */
 	uint32_t refs;                    /* exchanges sent here last */
-	uint32_t streams;                 /* of this worker */
 	struct sl_backend_health *health; /* referenced */
-	uint64_t start_ns;                /* begin of the slow start; 0: none */
-	uint32_t weight;                  /* configured */
-	uint32_t share;                   /* weight in force, in 1/SL_WEIGHT_UNIT */
-	uint16_t number;                  /* unique in its pool */
+	uint64_t start_ns;                /* of the slow start; 0: none */
+	uint32_t weight;
+	uint32_t share; /* weight in force, in 1/SL_WEIGHT_UNIT */
+	uint16_t number;
 	bool leaving;
-	bool known;        /* channel has joined the RPC */
-	bool joined;       /* in the configuration in force */
-	bool served;       /* by the batcher */
-	bool was_served;   /* before */
-	uint8_t tier;      /* enum sl_tier */
-	bool trial;        /* gets one request at a time */
+	bool known;      /* channel has joined the RPC */
+	bool joined;     /* in the configuration in force */
+	bool served;     /* by the batcher */
+	bool was_served; /* before */
+	uint8_t tier;    /* enum sl_tier */
+	bool trial;
 	_Atomic int state; /* enum sl_backend_state; dialer: DOWN to OFFERED, worker: all others */
-	/* worker: switches to another transport that succeeded, or failed */
+	/* worker: successful and failed switches to another transport */
 	_Atomic uint32_t switched_cnt, stayed_cnt;
-	_Atomic uint64_t ejections, faults; /* worker: outcome.c */
-	_Atomic bool released;              /* control: no dialer connects it */
-	_Atomic bool gone;                  /* worker: control may free it */
+	_Atomic uint64_t ejections, faults, silences; /* worker: outcome.c */
+	_Atomic bool silent;                          /* worker: outcome.c */
+	_Atomic bool released;                        /* control: no dialer connects it */
+	_Atomic bool gone;                            /* worker: control may free it */
 	struct sl_backend_codes codes;
 	char name[];
 };
@@ -76,29 +70,28 @@ struct sl_pool {
 	struct sl_batcher *batcher;
 	struct sl_backend_ref **by_number; /* [room]; NULL: unused */
 	uint32_t room;
-	_Atomic uint32_t slot;        /* in the maps, or SL_NO_SLOT; written by the worker */
-	struct sl_svc_hist *hist;     /* [SL_STAGE_CNT]: of the slot, or core->unread */
-	struct sl_svc_live live;      /* of the batcher, without a slot */
-	uint32_t next_stream_backend; /* first one searched */
-	struct sl_list streams;       /* queued, by item.link, oldest first */
+	_Atomic uint32_t slot;    /* in the maps, or SL_NO_SLOT; written by the worker */
+	struct sl_svc_hist *hist; /* [SL_STAGE_CNT]: the slot's, or core->unread */
+	struct sl_svc_live live;  /* the batcher's, without a slot */
+	struct sl_list streams;   /* queued, by item.link, oldest first */
 	uint32_t stream_cnt;
-	uint32_t open_streams; /* at all backends */
-	bool may_begin;        /* backends have changed: check `streams` */
+	bool may_begin; /* backends have changed: check `streams` */
 	struct sl_retry_budget budget;
-	struct sl_pool_health *health; /* of its backends; NULL: none */
+	struct sl_hedge_delay hedge_delay;
+	struct sl_pool_health *health; /* NULL: no backends */
 	uint32_t epoch;                /* followed */
 	uint64_t serving_due_ns;       /* sl_pool_update_batcher() is due */
 	bool weighted;                 /* shares of backends differ, or one is on trial */
 	struct sl_prng prng;
 	uint32_t refs;
 	_Atomic bool gone;
-	struct sl_codes codes; /* of the replies to clients */
+	struct sl_codes codes; /* replies to clients */
 };
 
 /* A pool in one configuration. After the switch: what it replaced. */
 struct sl_worker_cfg_pool {
 	struct sl_pool *pool;
-	struct sl_backend_ref **backends; /* [backend_cnt], in the configuration's order */
+	struct sl_backend_ref **backends; /* [backend_cnt] */
 	struct sl_backend_ref **by_number;
 	struct sl_batcher *batcher;
 	uint32_t room;
@@ -115,16 +108,16 @@ enum sl_worker_cfg_step {
 struct sl_worker_cfg {
 	struct sl_list made; /* control */
 	const struct sl_config *cfg;
-	struct sl_router *router;            /* cfg's routes */
+	struct sl_router *router;
 	struct sl_worker_cfg_pool *pools;    /* [cfg->pool_cnt], referenced in force */
 	struct sl_route_codes **route_codes; /* [cfg->route_cnt + 1]; last: without a route */
 	struct sl_net_listener *listeners;
 	uint32_t listener_cnt;
-	uint32_t refs;    /* by the core, exchanges, pools */
+	uint32_t refs;    /* core, exchanges, pools */
 	_Atomic int step; /* enum sl_worker_cfg_step */
 };
 
-/* Returns the counters of a route of t's configuration, or of another one's or NULL: "". */
+/* Returns the counters of a route; those without a route if NULL or of another configuration. */
 static inline struct sl_route_codes *sl_worker_cfg_route_codes(const struct sl_worker_cfg *t,
 							       const struct sl_cfg_route *route)
 {
@@ -136,89 +129,89 @@ static inline struct sl_route_codes *sl_worker_cfg_route_codes(const struct sl_w
 	return t->route_codes[(at - first) / sizeof(*route)];
 }
 
+/* Takes a reference. Worker. */
 static inline void sl_pool_get(struct sl_pool *g)
 {
 	g->refs++;
 }
 
-/* Drops a reference. An unreferenced pool leaves at the end of a burst. */
+/* Drops a reference. An unreferenced pool leaves at the end of a burst. Worker. */
 static inline void sl_pool_put(struct sl_pool *g)
 {
 	if (--g->refs == 0)
 		g->core->leaving = true;
 }
 
+/* Takes a reference. Worker. */
 static inline void sl_worker_cfg_get(struct sl_worker_cfg *t)
 {
 	t->refs++;
 }
 
-/* Drops a reference. After the last the control thread may free it. */
+/* Drops a reference. The control thread may free an unreferenced one. Worker. */
 static inline void sl_worker_cfg_put(struct sl_worker_cfg *t)
 {
 	if (--t->refs == 0)
 		atomic_store_explicit(&t->step, SL_WORKER_CFG_GONE, memory_order_release);
 }
 
-/* Any thread. */
+/* Returns how far the configuration is in force. Any thread. */
 static inline enum sl_worker_cfg_step sl_worker_cfg_step(const struct sl_worker_cfg *t)
 {
 	return (enum sl_worker_cfg_step)atomic_load_explicit(&t->step, memory_order_acquire);
 }
 
-/* Any thread. */
+/* Returns the state. Any thread. */
 static inline enum sl_backend_state sl_backend_ref_state(const struct sl_backend_ref *m)
 {
 	return (enum sl_backend_state)atomic_load(&m->state);
 }
 
-/* Any thread. */
+/* Sets the state: OFFERED by the dialer, others by the worker. */
 static inline void sl_backend_ref_set_state(struct sl_backend_ref *m, enum sl_backend_state link)
 {
 	atomic_store(&m->state, (int)link);
 }
 
-/* Creates a pool. NULL: no memory. Control thread. */
+/* Creates a pool without backends. NULL: no memory. Control thread, as the next four. */
 struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot);
-/*
- * Creates a backend with an unused number and a channel outside the RPC. NULL: no memory. Control
- * thread.
- */
+/* Adds a backend with a channel outside the RPC. Returns NULL without memory or number. */
 struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *pool,
 					  const struct sl_cfg_backend *b);
-/* Control thread. */
+/* Frees a backend, but not its channel. The worker has not seen it, or has set `gone`. */
 void sl_backend_ref_free(struct sl_backend_ref *m);
-/* Frees its backends, too. The worker has never seen it, set `gone`, or ended. */
+/* Frees a pool and its backends. The worker has not seen it, has set `gone`, or has ended. */
 void sl_pool_free(struct sl_pool *g);
-/* Frees what the worker has marked `gone`. Control thread. */
+/* Frees pools and backends that are `gone`. */
 void sl_pools_reap(struct sl_core *c);
 
-/* Operations for batchers (dispatch.c) and channels (backend.c). */
 extern const struct sl_batch_ops sl_dispatch_batch_ops;
 extern const struct sl_rpc_ops sl_backend_ops;
 
-/*
- * Tells the batcher which backends serve, and their weights (serving.c). Backends whose port is down
- * serve only if there is no other; so do backups. Worker.
- */
+/* Tells the batcher the serving backends and weights. Worker. */
 void sl_pool_update_batcher(struct sl_pool *g);
-/* Updates the batcher if health has changed, or a slow start or back-off ends. Worker. */
-static inline void sl_pool_follow_health(struct sl_pool *g)
+/*
+ * Updates the batchers of pools whose health has changed, or whose slow start or back-off is due.
+ * Worker.
+ */
+SL_COLD void sl_pools_follow_health(struct sl_core *c);
+/* Calls sl_pools_follow_health() if anything may have changed. Before a burst, and behind it. */
+static inline void sl_core_follow_health(struct sl_core *c)
 {
-	if (sl_unlikely(g->core->now_ns >= g->serving_due_ns) ||
-	    (g->health && sl_unlikely(atomic_load_explicit(&g->health->epoch,
-							   memory_order_acquire) != g->epoch)))
-		sl_pool_update_batcher(g);
+	uint32_t changes = atomic_load_explicit(&c->maps.health->changes, memory_order_acquire);
+
+	if (sl_unlikely(changes != c->health_changes || c->now_ns >= c->follow_ns))
+		sl_pools_follow_health(c);
 }
-/* The same for all pools, before a burst. */
-void sl_pools_follow_health(struct sl_core *c);
-/* Hands a transport to the backend's channel, unless the backend is leaving. Worker. */
+/* Notes and logs that a backend is silent, or no longer (sl_batch_ops.silent, outcome.c). */
+void sl_pool_backend_silent(void *pool, unsigned backend, bool silent);
+/* Takes the transport, or drops it if the backend is leaving. Worker. */
 void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t);
-/* Ends the connection `number`, which the peer no longer has. Worker. */
+/* Ends connection `number`, which the peer no longer has. Worker. */
 void sl_backend_ref_forgotten(struct sl_backend_ref *m, uint32_t number);
-/* Drains the channel: down after the last reply, but it may come up again. Worker. */
+/* Drains the channel of an unused backend; it may come up again later. Worker. */
 void sl_backend_ref_release(struct sl_backend_ref *m);
-/* Advances the end of unreferenced pools and backends. Sets core->leaving if some are left. */
+/* Removes unreferenced pools and backends (`gone`). Sets core->leaving if some are left. Worker. */
 void sl_pools_leave(struct sl_core *c);
 
 #endif

@@ -8,7 +8,6 @@
 
 enum { BUCKETS = 4096, PLACES = 4, WORD = 8 };
 
-/* A beginning, and how it goes on. */
 struct prefix_entry {
 	uint64_t hash; /* 0: unused */
 	uint16_t ways[SL_PREFIX_WAYS];
@@ -16,7 +15,6 @@ struct prefix_entry {
 };
 _Static_assert(sizeof(struct prefix_entry) == 16, "a bucket is a cache line");
 
-/* The last used entry of a bucket is its first one; the last one is replaced. */
 struct sl_prefix_table {
 	struct prefix_entry at[BUCKETS][PLACES];
 };
@@ -91,7 +89,6 @@ static uint64_t word_at(const uint8_t *at)
 	return le64toh(word);
 }
 
-/* Hashes n bytes; a word may come in pieces. */
 static void hash_bytes(struct sl_prefix_hash *p, const uint8_t *at, size_t n)
 {
 	while (n) {
@@ -114,7 +111,6 @@ static void hash_bytes(struct sl_prefix_hash *p, const uint8_t *at, size_t n)
 	}
 }
 
-/* Depths are multiples of a word. */
 static void reach_depth(struct sl_prefix_hash *p, struct sl_prefix_table *t)
 {
 	uint64_t here = sl_affinity_mix(p->hash);

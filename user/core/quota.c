@@ -12,6 +12,7 @@
 #include "base/tlv.h"
 #include "config/api_keys.h"
 #include "core/exchange.h"
+#include "core/offender.h"
 #include "core/pool.h"
 #include "core/quota_table.h"
 #include "core/usage_scan.h"
@@ -40,6 +41,18 @@ static void free_tables(struct sl_config *c)
 {
 	for (uint32_t i = 0; i < c->quota_cnt; i++)
 		sl_quota_table_put(c->quotas[i].table);
+	sl_quota_table_put(c->penalty.table);
+}
+
+static int load_penalty(struct sl_cfg_penalty *next, const struct sl_cfg_penalty *now)
+{
+	if (!next->after || next->table)
+		return 0;
+	/* Old refusals would be too many for a shorter time. */
+	next->table = now && now->table && next->within_ns >= now->within_ns
+			      ? sl_quota_table_get(now->table)
+			      : sl_quota_table_new(SL_OFFENDER_ADDRESSES);
+	return next->table ? 0 : -ENOMEM;
 }
 
 int sl_quotas_load(struct sl_config *next, const struct sl_config *now, struct sl_err *err)
@@ -54,6 +67,8 @@ int sl_quotas_load(struct sl_config *next, const struct sl_config *now, struct s
 		if (!q->table)
 			return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
 	}
+	if (load_penalty(&next->penalty, now ? &now->penalty : NULL))
+		return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
 	return 0;
 }
 
@@ -89,7 +104,6 @@ static uint64_t hash_client(const struct sl_exchange *x, const struct sl_cfg_quo
 	}
 }
 
-/* An API key can have limits of its own. */
 static const struct sl_cfg_bucket *rate_of(const struct sl_exchange *x,
 					   const struct sl_cfg_quota *q)
 {
@@ -102,7 +116,6 @@ static uint32_t max_requests_of(const struct sl_exchange *x, const struct sl_cfg
 								: q->max_requests;
 }
 
-/* Replies say what a request has used. */
 static bool reports(const struct sl_cfg_quota *q)
 {
 	return q->usage_header || q->usage_member;
@@ -164,16 +177,19 @@ enum sl_outcome sl_quotas_admit(struct sl_exchange *x, const struct sl_request *
 		o = admit_client(x, i, q);
 		if (o == SL_OUTCOME_OK)
 			continue;
+		/* others can use up the tokens of a key, a header's value or a route */
+		if (q->by == SL_QUOTA_BY_ADDRESS)
+			sl_offender_count(x->client, NULL);
 		while (i--)
 			return_tokens(x, i);
 		sl_quotas_close(x);
 		return o;
 	}
-	x->charges = x->route->charges;
+	x->extra |= x->route->charges ? SL_EXTRA_CHARGE : 0;
 	return SL_OUTCOME_OK;
 }
 
-/* A backend may name any number, so the debt is bounded. */
+/* Takes n tokens. A backend may name any number, so the debt is bounded. */
 static void charge_client(struct sl_exchange *x, uint32_t i, uint64_t n)
 {
 	const struct sl_cfg_quota *q = quota_of(x, i);
@@ -230,7 +246,9 @@ static bool is_type(struct sl_span type, const char *want)
 	       (type.len == w.len || memchr("; \t", type.ptr[w.len], 3));
 }
 
-/* Other types have no such number. An agent passes the type of its server on as a header. */
+/*
+ * Starts to search a JSON or event-stream reply. An agent passes its server's type on as a header.
+ */
 static void begin_reply(struct sl_exchange *x, struct sl_span meta)
 {
 	static const struct sl_span name = SL_SPAN_LIT("content-type");

@@ -94,7 +94,6 @@ struct victim {
 	unsigned unused; /* buckets of its set */
 };
 
-/* Returns true if a loses less than b. */
 static bool loses_less(const struct victim *a, const struct victim *b)
 {
 	const uint64_t open_a = a->id & SL_QUOTA_OPEN_MAX, open_b = b->id & SL_QUOTA_OPEN_MAX;
@@ -126,7 +125,6 @@ static void search_victim(struct sl_quota_set *s, struct victim *best)
 		*best = mine;
 }
 
-/* Another worker may change the bucket meanwhile: then the search begins again. */
 static __attribute__((noinline)) struct sl_quota_bucket *insert(struct sl_quota_table *t,
 								uint64_t hash, uint64_t now_ns)
 {

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Redirects: a configured text with the requested host and path filled in, kept in x->tail. Replies
- * of the gateway do not use that otherwise.
- */
 #include "core/exchange.h"
 #include "core/router.h"
 
@@ -22,7 +18,6 @@ static void put_span(struct redirect_text *t, struct sl_span s)
 	t->at += s.len;
 }
 
-/* Encodes `"`, `<`, `>` and bytes above ASCII. */
 static void put_encoded(struct redirect_text *t, struct sl_span s)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -38,7 +33,6 @@ static void put_encoded(struct redirect_text *t, struct sl_span s)
 	}
 }
 
-/* RFC 3986 3.2, without user information. */
 static bool is_host(struct sl_span host)
 {
 	for (size_t i = 0; i < host.len; i++) {

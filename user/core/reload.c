@@ -7,6 +7,7 @@
 
 #include "core/affinity.h"
 #include "core/client.h"
+#include "front/exemplar.h"
 
 static bool same_text(const char *a, const char *b)
 {
@@ -20,7 +21,7 @@ static bool same_backend(const struct sl_cfg_backend *a, const struct sl_cfg_bac
 	       same_text(a->key_file, b->key_file) && same_text(a->source, b->source) &&
 	       same_text(a->device, b->device) && a->device_port == b->device_port &&
 	       a->tos == b->tos && a->owner == b->owner && a->concurrency == b->concurrency &&
-	       a->health_hash == b->health_hash && same_text(a->host, b->host);
+	       a->server_hash == b->server_hash && a->way == b->way && same_text(a->host, b->host);
 }
 
 const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *t, const char *name)
@@ -32,7 +33,6 @@ const struct sl_worker_cfg_pool *sl_worker_cfg_find(const struct sl_worker_cfg *
 	return NULL;
 }
 
-/* Searches from the old position on. */
 static struct sl_backend_ref *find_backend(const struct sl_worker_cfg *before,
 					   const struct sl_worker_cfg_pool *was,
 					   const struct sl_cfg_backend *b, uint32_t at)
@@ -61,7 +61,6 @@ static uint32_t room_of(const struct sl_pool *g)
 	return room;
 }
 
-/* Returns the old limit, or the queued requests if more. The worker changes the count meanwhile. */
 static uint32_t waiting_max(const struct sl_pool *g, const struct sl_cfg_pool *was)
 {
 	uint32_t waits = g->batcher ? sl_batcher_queue_len(g->batcher) : 0;
@@ -129,7 +128,8 @@ static bool fill_route_codes(struct sl_core *c, struct sl_worker_cfg *t)
 	for (uint32_t i = 0; t->route_codes && i <= cnt; i++) {
 		t->route_codes[i] = sl_route_codes_get(&c->route_codes_made,
 						       i < cnt ? &t->cfg->routes[i] : NULL);
-		if (!t->route_codes[i])
+		if (!t->route_codes[i] ||
+		    (sl_cfg_traces(&t->cfg->trace) && !sl_exemplars_make(t->route_codes[i])))
 			return false;
 	}
 	return t->route_codes;
@@ -182,7 +182,6 @@ void sl_worker_cfg_tidy(struct sl_worker_cfg *t)
 	t->listeners = NULL;
 }
 
-/* No worker has seen it. */
 static void undo_pool(struct sl_worker_cfg_pool *tp)
 {
 	struct sl_list *at, *next;
@@ -216,7 +215,6 @@ void sl_worker_cfg_free(struct sl_worker_cfg *t)
 	free(t);
 }
 
-/* Takes pools that t lacks off the maps: all, or those whose slot t reuses. */
 static void give_up_slots(struct sl_core *c, const struct sl_worker_cfg *t, bool all)
 {
 	const struct sl_pool *next[SL_MAX_SERVICES] = {NULL};
@@ -304,6 +302,7 @@ static void switch_pool(struct sl_worker_cfg *t, uint32_t p)
 	struct sl_pool *g = tp->pool;
 	struct sl_batcher *old = g->batcher;
 
+	g->core->follow_ns = 0;
 	if (!g->wcfg)
 		sl_list_add_tail(&g->core->pools, &g->node);
 	else
@@ -332,7 +331,6 @@ static int32_t find_unix_listener(const void *arg, uint64_t name)
 	return -1;
 }
 
-/* Gives clients their listener's new index. Drains connections of removed listeners. */
 static void renumber_listeners(struct sl_core *c)
 {
 	struct sl_client *cl, *next;
@@ -361,7 +359,6 @@ void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c)
 	c->cfg = t->cfg;
 	give_up_slots(c, t, true);
 	if (before) {
-		/* Stays while an exchange uses a route. */
 		for (uint32_t p = 0; p < before->cfg->pool_cnt; p++)
 			sl_pool_put(before->pools[p].pool);
 		sl_worker_cfg_put(before);
@@ -369,7 +366,6 @@ void sl_worker_cfg_switch(struct sl_worker_cfg *t, struct sl_core *c)
 	sl_core_set_limits(c);
 	if (c->filters.listeners)
 		c->filters.listeners(c->filters.arg, t->cfg);
-	/* Without memory the old listeners stay. */
 	if (t->listeners && sl_net_set_listeners(c->net, t->listeners, t->listener_cnt) == 0)
 		renumber_listeners(c);
 	c->serving_changed = true;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies: lent by a backend's upcall, kept (backend.c), or the gateway's own. */
 #include <inttypes.h>
 
 #include "base/check.h"
@@ -40,7 +39,6 @@ static void own_head(const struct sl_exchange *x, struct sl_reply_parts *out)
 	sl_reply_own((enum sl_outcome)x->outcome, out);
 	r->body_len = own_text(x).len;
 	r->whole = true;
-	/* Also for `OPTIONS *`. */
 	if (x->outcome == SL_OUTCOME_METHOD ||
 	    (x->outcome == SL_OUTCOME_FIXED && x->route->prefix[0] == '*'))
 		r->allow = x->allowed;
@@ -71,7 +69,6 @@ static void log_excess(const struct sl_exchange *x, const char *key, uint64_t fo
 		     x->pool->cfg->name, x->backend->name, key, found, max);
 }
 
-/* Logs if not. */
 static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_reply *r)
 {
 	const struct sl_cfg_pool *p = x->pool->cfg;
@@ -88,7 +85,6 @@ static bool is_within(const struct sl_exchange *x, size_t len, const struct sl_r
 	return false;
 }
 
-/* False: malformed, or beyond a limit. */
 static bool read_head(const struct sl_exchange *x, struct sl_span block, unsigned sides,
 		      struct sl_reply_parts *out)
 {
@@ -187,7 +183,6 @@ struct sl_piece sl_reply_peek(void *conn, struct sl_stream *st)
 	return make_piece(sl_span_first(kept, may), whole && left == may);
 }
 
-/* Drops the sent head, or moves it out of the body's way if there are trailers. */
 static bool drop_head(struct sl_exchange *x)
 {
 	struct sl_umem *u = x->core->net->umem;

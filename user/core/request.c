@@ -6,7 +6,9 @@
 #include "core/client.h"
 #include "core/cors.h"
 #include "core/event.h"
+#include "core/hedge.h"
 #include "core/mirror.h"
+#include "core/offender.h"
 #include "core/pool.h"
 #include "core/quota.h"
 #include "core/route_pools.h"
@@ -15,7 +17,6 @@
 #include "front/path.h"
 #include "front/tls/cert.h"
 
-/* Returns the route's priority, or the class by RFC 9218's urgency. */
 static uint8_t class_of(const struct sl_cfg_route *r, const struct sl_request *rq)
 {
 	if (r->priority >= 0)
@@ -59,7 +60,6 @@ static uint32_t fair_key(const struct sl_cfg_pool *pool, uint32_t addr, const st
 	if (pool->fair == SL_FAIR_NONE)
 		return 0;
 	h = pool->fair == SL_FAIR_HEADER ? find_header(rq, pool->fair_header) : NULL;
-	/* A hash is enough. */
 	return h ? sl_fnv32(SL_FNV32, h->value.ptr, h->value.len) : addr;
 }
 
@@ -69,8 +69,8 @@ static uint64_t lower_limit(uint64_t limit, uint64_t other)
 }
 
 /*
- * A fixed reply below 400 waits for the end of the request: some clients stop sending when they get
- * it early. Redirects and errors are sent at once.
+ * Decides a fixed reply. Below 400 it waits for the request's end: some clients stop sending at an
+ * early one.
  */
 static enum sl_outcome admit_fixed(struct sl_exchange *x, const struct sl_request *rq)
 {
@@ -82,7 +82,6 @@ static enum sl_outcome admit_fixed(struct sl_exchange *x, const struct sl_reques
 		       : SL_OUTCOME_OK;
 }
 
-/* Returns the limit of the body. A streamed body takes no memory for its length. */
 static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *rq)
 {
 	if (x->stream.upgrade)
@@ -93,7 +92,6 @@ static uint64_t body_max(const struct sl_exchange *x, const struct sl_request *r
 	return lower_limit(lower_limit(rq->body_max, x->pool->cfg->max_body), x->route->max_body);
 }
 
-/* Returns true if the TLS certificate does not cover the requested host (RFC 9113 9.1.1). */
 static bool is_misdirected(const struct sl_client *cl, const struct sl_request *rq)
 {
 	struct sl_span host = sl_router_host(rq->authority);
@@ -110,7 +108,6 @@ static bool is_misdirected(const struct sl_client *cl, const struct sl_request *
 	return !sl_tls_cert_covers(info.tls.cert, sl_span_of(lower, host.len));
 }
 
-/* Returns OK if body and end are awaited, else the reply. `unless`: without a route. */
 static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_route_match *match,
 				     enum sl_outcome unless, const struct sl_request *rq)
 {
@@ -126,8 +123,10 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 		return SL_OUTCOME_METHOD;
 	if (rq->must_upgrade && !x->stream.upgrade)
 		return SL_OUTCOME_UPGRADE;
-	if (x->route->pool >= 0 && !sl_addr_quota_admits_request(&c->quotas, x->quota, c->now_ns))
+	if (x->route->pool >= 0 && !sl_addr_quota_admits_request(&c->quotas, x->quota, c->now_ns)) {
+		sl_offender_count(x->client, NULL);
 		return SL_OUTCOME_ADDRESS_LIMIT;
+	}
 	o = x->route->keys ? sl_api_key_check(x, rq) : SL_OUTCOME_OK;
 	if (o != SL_OUTCOME_OK)
 		return o;
@@ -155,7 +154,6 @@ static enum sl_outcome admit_request(struct sl_exchange *x, const struct sl_rout
 	return sl_unlikely(x->route->pools) ? sl_route_pools_begin(x, rq) : SL_OUTCOME_OK;
 }
 
-/* Returns NULL if none is left or the address has too many; *why is counted. */
 static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_client *cl, bool whole,
 					bool for_backend, enum sl_outcome *why)
 {
@@ -171,7 +169,17 @@ static struct sl_exchange *new_exchange(struct sl_core *c, const struct sl_clien
 		c->stats.requests++;
 		c->stats.outcomes[*why]++;
 	}
+	if (!may)
+		sl_offender_count(cl, NULL);
 	return x;
+}
+
+static SL_COLD void begin_extras(struct sl_exchange *x)
+{
+	if (x->extra & SL_EXTRA_MIRROR)
+		sl_mirror_send(x);
+	if (x->extra & SL_EXTRA_HEDGE)
+		sl_hedge_begin(x);
 }
 
 static void submit_exchange(struct sl_exchange *x)
@@ -184,16 +192,16 @@ static void submit_exchange(struct sl_exchange *x)
 		return;
 	}
 	x->parse_ns = c->now_ns;
-	sl_stage_add(x, SL_STAGE_WIRE, x->take_ns - x->first_ns);
-	sl_stage_add(x, SL_STAGE_PARSE, c->now_ns > x->take_ns ? c->now_ns - x->take_ns : 0);
+	sl_hist_stage_add(*x->hist, SL_STAGE_WIRE, x->take_ns - x->first_ns);
+	sl_hist_stage_add(*x->hist, SL_STAGE_PARSE,
+			  c->now_ns > x->take_ns ? c->now_ns - x->take_ns : 0);
 	o = x->stream.open_ended ? sl_stream_open(x) : sl_dispatch_submit(x);
 	if (o != SL_OUTCOME_OK)
 		sl_exchange_fail(x, o);
-	else if (sl_unlikely(x->mirrors))
-		sl_mirror_send(x);
+	else if (sl_unlikely(x->extra & (SL_EXTRA_MIRROR | SL_EXTRA_HEDGE)))
+		begin_extras(x);
 }
 
-/* Selects the first of the client's protocols that the route has (RFC 9110 7.8). */
 static bool may_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 {
 	struct sl_span list = rq->upgrade, protocol;
@@ -208,10 +216,6 @@ static bool may_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 	return false;
 }
 
-/*
- * Counts a request that is served without its upgrade, as RFC 9110 7.8 allows. Clients do not
- * depend on h2c and others of HTTP.
- */
 static void note_ignored_upgrade(struct sl_exchange *x, const struct sl_request *rq)
 {
 	static const struct sl_span h2c = SL_SPAN_LIT("h2c"), http = SL_SPAN_LIT("http/");
@@ -255,8 +259,8 @@ static bool keep_rules(struct sl_exchange *x, const struct sl_request *rq)
 enum { WHOLE_MAX = 64 << 10 };
 
 /*
- * Returns true if the request is streamed. A small one of a route with stream = auto is read first:
- * it can be sent to another backend.
+ * Returns true if the request is forwarded while it is read. With stream = auto, a small one is
+ * read first, and can be retried.
  */
 static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq, bool upgrades)
 {
@@ -267,15 +271,15 @@ static bool is_stream(const struct sl_cfg_route *r, const struct sl_request *rq,
 	return !rq->end && (rq->content_length == SL_LEN_UNKNOWN || rq->content_length > WHOLE_MAX);
 }
 
-/* A request that got no exchange. */
 static void count_refused(struct sl_core *c, const struct sl_request *rq,
 			  const struct sl_cfg_route *route, enum sl_outcome why)
 {
-	struct sl_code_end e = {.proto = rq->proto, .outcome = why};
+	struct sl_code_at at =
+		sl_code_find(&(struct sl_code_end){.proto = rq->proto, .outcome = why});
 
-	sl_route_codes_add(sl_worker_cfg_route_codes(c->wcfg, route), &e, 0);
+	sl_route_codes_add(sl_worker_cfg_route_codes(c->wcfg, route), at, 0);
 	if (route && route->pool >= 0)
-		sl_codes_add(&c->wcfg->pools[route->pool].pool->codes, &e);
+		sl_codes_add(&c->wcfg->pools[route->pool].pool->codes, at);
 }
 
 static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_request *rq,
@@ -336,7 +340,6 @@ static struct sl_exchange *begin_at(struct sl_client *cl, const struct sl_reques
 	return x;
 }
 
-/* The gateway answers `OPTIONS *` unless a route has it (RFC 9110 9.3.7). */
 static const struct sl_cfg_route own_options = {
 	.prefix = "*", .prefix_len = 1, .pool = -1, .reply_status = 200};
 
@@ -365,7 +368,6 @@ static struct sl_exchange *refuse_path(struct sl_client *cl, const struct sl_req
 	return begin_at(cl, rq, &(struct sl_route_match){0}, SL_OUTCOME_PATH);
 }
 
-/* Forwards the normalised path. */
 static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct sl_request *rq,
 					    uint8_t *buf, uint8_t *literal, uint8_t *resolved)
 {
@@ -382,14 +384,13 @@ static struct sl_exchange *begin_normalised(struct sl_client *cl, const struct s
 	return begin_at(cl, &plain, &match, SL_OUTCOME_NO_ROUTE);
 }
 
-/* Returns true if dot segments cannot leave the route. */
 static bool stays_within(const struct sl_cfg_route *route, const struct sl_cfg_route *resolved,
 			 bool climbs)
 {
 	return route == resolved && !(climbs && route && route->pool >= 0 && route->strip_prefix);
 }
 
-/* Not inlined: keeps its buffers off the stack of other requests. */
+/* Begins at a suspicious path. Not inlined: keeps its buffers off the stack of other requests. */
 static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_client *cl,
 								   const struct sl_request *rq)
 {
@@ -419,8 +420,8 @@ static __attribute__((noinline)) struct sl_exchange *begin_devious(struct sl_cli
 }
 
 /*
- * Answers a preflight request for a route with `cors`. Sets *x and returns true; false: another
- * request. A route's methods need not include OPTIONS for this.
+ * Answers a preflight for a route with `cors`, with or without method OPTIONS. Returns true and *x;
+ * false: another request.
  */
 static bool answer_preflight(struct sl_client *cl, const struct sl_request *rq,
 			     struct sl_exchange **x)
@@ -474,7 +475,6 @@ bool sl_request_message(void *conn, struct sl_stream *st, uint32_t len, bool com
 	return !x->stream.refused;
 }
 
-/* The body may select pool and backend. Returns false if the exchange has failed. */
 static bool settle_pool(struct sl_exchange *x, bool end)
 {
 	bool release;
@@ -511,7 +511,7 @@ static size_t take_body(struct sl_exchange *x, struct sl_chunk *chunk)
 	else if (x->stream.open_ended
 			 ? !sl_stream_take(x, chunk)
 			 : sl_store_append(&x->request, x->core->net->umem, chunk) < len)
-		/* Waiting could block on other half-read bodies: this one fails. */
+		/* Waiting could block on other half-read bodies. */
 		sl_exchange_fail(x, SL_OUTCOME_NO_MEMORY);
 	sl_exchange_charge(x);
 	if (!x->stream.open_ended)

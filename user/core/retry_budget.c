@@ -24,3 +24,8 @@ bool sl_retry_take(struct sl_retry_budget *b, uint64_t now_ns)
 	b->spent += SL_RETRY_COST;
 	return true;
 }
+
+void sl_retry_return(struct sl_retry_budget *b)
+{
+	b->spent -= SL_RETRY_COST;
+}

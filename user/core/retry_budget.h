@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Retry budget of a pool, as in Finagle: each request earns a fifth of a retry, and each second
- * three more. A tenth of what is earned expires each second, so that ten seconds count.
- *
- * It limits retries of requests that a backend may have begun, or refused while it was up. Requests
- * that only met backends that are down are not limited.
+ * three more. A tenth expires each second.
  */
 #ifndef SL_CORE_RETRY_BUDGET_H
 #define SL_CORE_RETRY_BUDGET_H
@@ -17,18 +14,18 @@
 enum {
 	SL_RETRY_COST = 5,  /* requests that earn one retry */
 	SL_RETRY_FLOOR = 3, /* retries per second */
-	SL_RETRY_LIFE = 10, /* seconds */
+	SL_RETRY_LIFE = 10,
 };
 
 /* Zeroed: full for a pool without traffic. */
 struct sl_retry_budget {
-	double spent, earned; /* in the last ten seconds or so; in requests */
+	double spent, earned; /* in requests, of about ten seconds */
 	uint64_t since_ns;
 };
 
-/* Forgets what is older. Called once a second, by the next two. */
+/* Decays earned and spent by the seconds passed. Called by the next two. */
 void sl_retry_expire(struct sl_retry_budget *b, uint64_t now_ns);
-/* A request was sent for the first time. */
+/* Counts a request. */
 static inline void sl_retry_earn(struct sl_retry_budget *b, uint64_t now_ns)
 {
 	if (now_ns >= b->since_ns + SL_NS_PER_SEC)
@@ -36,7 +33,10 @@ static inline void sl_retry_earn(struct sl_retry_budget *b, uint64_t now_ns)
 	b->earned++;
 }
 
-/* Takes one retry. Returns false if none is left. */
+/* Spends one retry. False: the budget is spent. */
 bool sl_retry_take(struct sl_retry_budget *b, uint64_t now_ns);
+
+/* Returns a retry that was not made, in the turn of sl_retry_take(). */
+void sl_retry_return(struct sl_retry_budget *b);
 
 #endif

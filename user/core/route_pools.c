@@ -6,7 +6,6 @@
 #include "core/client.h"
 #include "core/prefix_hash.h"
 
-/* A stream is not sent yet, and its client counts as one whose body is read. */
 static void hold_stream(struct sl_exchange *x)
 {
 	x->held = true;
@@ -22,7 +21,6 @@ static bool draw_share(struct sl_exchange *x, double share)
 	return share > 0 && sl_prng_unit(&x->pool->prng) < share;
 }
 
-/* A field with the header's name decides, whatever its value is. */
 static bool is_split(struct sl_exchange *x, const struct sl_request *rq)
 {
 	const struct sl_cfg_split *s = &x->route->pools->split;
@@ -43,7 +41,10 @@ enum sl_outcome sl_route_pools_begin(struct sl_exchange *x, const struct sl_requ
 		sl_exchange_use_pool(x, p->split.pool);
 		x->core->stats.split_requests++;
 	}
-	x->mirrors = p->mirror.pool >= 0 && draw_share(x, p->mirror.share);
+	if (p->mirror.pool >= 0 && draw_share(x, p->mirror.share))
+		x->extra |= SL_EXTRA_MIRROR;
+	if (p->hedge_ns && x->idempotent && !x->stream.open_ended)
+		x->extra |= SL_EXTRA_HEDGE;
 	if (p->member)
 		o = sl_body_match_begin(x, rq);
 	if (o == SL_OUTCOME_OK && p->affinity.by && !sl_affinity_begin(x, rq))
@@ -68,7 +69,6 @@ static void end_prefix(struct sl_exchange *x)
 	x->prefix = NULL;
 }
 
-/* Returns true if nothing is awaited for the key. */
 static bool settle_prefix(struct sl_exchange *x, bool end)
 {
 	if (!x->prefix)

@@ -14,7 +14,6 @@ enum {
 };
 #define RULES (UINT32_C(1) << 31)
 
-/* Adjacent in `routes`. */
 struct route_place {
 	uint32_t scope; /* site_of() host and listener, or RULES + index of the rule */
 	uint32_t hash;
@@ -29,7 +28,6 @@ struct route_host {
 	uint32_t number;
 };
 
-/* A header required by routes of a site. */
 struct route_rule {
 	uint32_t site;
 	struct sl_span name, value;
@@ -38,7 +36,7 @@ struct route_rule {
 struct sl_router {
 	struct route_place *places; /* open addressing, [place_mask + 1]; cnt == 0: unused */
 	uint32_t place_mask;
-	struct route_host *hosts; /* [host_mask + 1] */
+	struct route_host *hosts;
 	uint32_t host_mask, host_cnt;
 	struct route_rule *rules; /* ordered by site */
 	uint32_t rule_cnt;
@@ -51,7 +49,6 @@ struct sl_router {
 	uint64_t lengths[PREFIX_MAX / 64 + 1]; /* bit per prefix length */
 };
 
-/* `listener` -1: any. */
 static uint32_t site_of(uint32_t host, int32_t listener)
 {
 	return host * (SL_MAX_LISTENERS + 1) + (uint32_t)(listener + 1);
@@ -89,7 +86,6 @@ static const struct route_place *find_prefix(const struct sl_router *r, uint32_t
 		const struct route_place *p;
 
 		hash = sl_fnv32_byte(hash, path.ptr[len - 1]);
-		/* A prefix may end before a '/', behind one, or with the path. */
 		if (!(r->lengths[len / 64] & UINT64_C(1) << len % 64) ||
 		    (len != path.len && path.ptr[len] != '/' && path.ptr[len - 1] != '/'))
 			continue;
@@ -188,7 +184,7 @@ static struct route_host *probe_host(const struct sl_router *r, struct sl_span n
 	}
 }
 
-/* "*.example.com" matches one label or more. */
+/* Finds the route by "*.example.com", which matches one label or more. */
 static const struct route_place *find_wildcard(const struct sl_router *r, struct sl_span host,
 					       uint16_t listener, const struct sl_request *rq)
 {
@@ -209,20 +205,26 @@ static const struct route_place *find_wildcard(const struct sl_router *r, struct
 	return NULL;
 }
 
+static const struct route_place *find_by_host(const struct sl_router *r, uint16_t listener,
+					      const struct sl_request *rq)
+{
+	struct sl_span name = sl_router_host(rq->authority);
+	const struct route_place *p;
+	const struct route_host *h;
+
+	/* HOST_MAX bounds quadratic hashing of suffixes. */
+	if (name.len > HOST_MAX)
+		return NULL;
+	h = probe_host(r, name, false);
+	p = h->name ? find_at_host(r, h->number, listener, rq) : NULL;
+	return p ? p : find_wildcard(r, name, listener, rq);
+}
+
 static const struct route_place *find_place(const struct sl_router *r, uint16_t listener,
 					    const struct sl_request *rq)
 {
-	struct sl_span name = sl_router_host(rq->authority);
-	const struct route_place *p = NULL;
+	const struct route_place *p = r->host_cnt ? find_by_host(r, listener, rq) : NULL;
 
-	/* HOST_MAX bounds quadratic hashing of suffixes. */
-	if (r->host_cnt && name.len <= HOST_MAX) {
-		const struct route_host *h = probe_host(r, name, false);
-
-		p = h->name ? find_at_host(r, h->number, listener, rq) : NULL;
-		if (!p)
-			p = find_wildcard(r, name, listener, rq);
-	}
 	return p ? p : find_at_host(r, NO_HOST, listener, rq);
 }
 
@@ -285,14 +287,12 @@ const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uin
 	return NULL;
 }
 
-/* A route at one of its hosts and listeners. */
 struct route_entry {
 	const struct sl_cfg_route *route;
-	const char *host; /* NULL: none */
+	const char *host;
 	int32_t listener; /* -1: none */
 };
 
-/* NULL first. */
 static int compare_texts(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) : !!a - !!b;
@@ -337,7 +337,6 @@ static uint32_t host_number(struct sl_router *r, const char *name)
 	return h->number;
 }
 
-/* Adds HEAD to GET unless another route has it (RFC 9110 9.1). */
 static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 {
 	enum { GET = 1u << SL_METHOD_GET, HEAD = 1u << SL_METHOD_HEAD };
@@ -355,7 +354,6 @@ static uint32_t join_methods(struct sl_router *r, uint32_t first, uint32_t cnt)
 	return all & GET ? all | HEAD : all;
 }
 
-/* Entries are sorted: a rule is the last one or new. */
 static uint32_t scope_of(struct sl_router *r, const struct route_entry *e, bool begins)
 {
 	uint32_t site = site_of(host_number(r, e->host), e->listener);
@@ -369,7 +367,6 @@ static uint32_t scope_of(struct sl_router *r, const struct route_entry *e, bool 
 	return RULES + r->rule_cnt - 1;
 }
 
-/* `begins`: the first place of its scope. */
 static void add_place(struct sl_router *r, const struct route_entry *e, uint32_t first,
 		      uint32_t cnt, bool begins)
 {
@@ -419,7 +416,7 @@ static uint32_t list_entries(const struct sl_config *cfg, struct route_entry *ou
 	return n;
 }
 
-/* At most half of the table is used. */
+/* Returns a hash table's mask: at most half full. */
 static uint32_t table_mask(uint32_t cnt)
 {
 	uint32_t size = 2;

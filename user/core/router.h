@@ -3,15 +3,12 @@
  * Selects the route of a request by host, listener, header, path prefix and method, in this order.
  *
  *   host     exact, else the longest "*.suffix", else a route without hosts
- *   listener a route that names the request's listener, else one without listeners
- *   header   a route with a field that the request has, else one without; of two the longer prefix
- *            wins, then the first in the file
+ *   listener a route that names it, else one without
+ *   header   a route with a field of the request, else one without; then the longer prefix wins
  *   prefix   the longest of whole path segments: "/a" matches "/a" and "/a/b", not "/ab"
- *   method   of the routes left, one with the method; else one without methods; else none
+ *   method   a route with it, else one without methods, else none
  *
- * If no prefix matches, the next less specific header, listener or host is tried. A look-up takes
- * one pass over the path, two if routes name listeners, and one more for each matching header rule.
- * Immutable; points to routes of the configuration.
+ * If no prefix matches, the next less specific header, listener or host is tried. Immutable.
  */
 #ifndef SL_CORE_ROUTER_H
 #define SL_CORE_ROUTER_H
@@ -21,8 +18,9 @@
 
 struct sl_router;
 
-/* Builds a router. The configuration must outlive it. NULL: no memory. */
+/* Returns a router, or NULL without memory. The configuration must outlive it. */
 struct sl_router *sl_router_create(const struct sl_config *cfg);
+/* Frees the router. NULL is allowed. */
 void sl_router_destroy(struct sl_router *r);
 
 struct sl_route_match {
@@ -32,7 +30,10 @@ struct sl_route_match {
 	bool method_ok;
 };
 
-/* Returns the route of a request at a listener. */
+/*
+ * Finds the route of a request; method_ok is false if none there has the method. Any thread, as all
+ * below.
+ */
 struct sl_route_match sl_router_find(const struct sl_router *r, uint16_t listener,
 				     const struct sl_request *rq);
 
@@ -40,10 +41,7 @@ struct sl_route_match sl_router_find(const struct sl_router *r, uint16_t listene
 const struct sl_cfg_route *sl_router_find_service(const struct sl_router *r, uint16_t listener,
 						  uint16_t service);
 
-/*
- * Returns the host of an authority without port and trailing dot. Callers must compare without
- * case.
- */
+/* Returns the host without port and trailing dot, to be compared without case. */
 struct sl_span sl_router_host(struct sl_span authority);
 
 #endif

@@ -58,7 +58,6 @@ static void collect_facts(struct rule_facts *f, const struct sl_exchange *x,
 	f->query = rq->query;
 }
 
-/* Copies `text` to `to`, unless NULL. Returns its length. */
 static size_t copy_span(uint8_t *to, struct sl_span text)
 {
 	if (to && text.len)
@@ -66,7 +65,6 @@ static size_t copy_span(uint8_t *to, struct sl_span text)
 	return text.len;
 }
 
-/* Copies a value with names in braces replaced. Returns its length. */
 static size_t expand_value(const struct rule_facts *f, const char *value, uint8_t *to)
 {
 	struct sl_span left = sl_span_cstr(value);
@@ -113,7 +111,6 @@ static uint8_t *begin_field(struct sl_tlv_writer *w, const char *name, size_t va
 	return to + n.len;
 }
 
-/* Returns the text behind the replaced prefix, or the whole value if not *found. */
 static struct sl_span after_prefix(const struct sl_cfg_rule *rule, struct sl_span value,
 				   bool *found)
 {
@@ -187,7 +184,6 @@ bool sl_rules_keep_reply(struct sl_exchange *x, const struct sl_request *rq)
 	return sl_exchange_keep(x, &x->rule_values, sl_span_of(kept, n));
 }
 
-/* Removes fields that rules drop or set; stores rewritten values at *to. */
 static void filter_reply(const struct sl_cfg_rules *rules, struct sl_reply_parts *out, uint8_t *to,
 			 const uint8_t *end)
 {

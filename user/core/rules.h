@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Header rules of routes (set_header, drop_header, and those for replies). Rules for requests apply
- * while the metadata block is written. Values of replies that depend on the request are kept:
- *
- *   begin -> sl_rules_keep_reply -> x->rule_values    head of the reply -> sl_rules_apply_reply
- */
+/* Header rules of routes. */
 #ifndef SL_CORE_RULES_H
 #define SL_CORE_RULES_H
 
@@ -18,17 +13,20 @@ struct sl_reply_parts;
 struct sl_request;
 struct sl_tlv_writer;
 
-/* Returns the size of core->rule_buf. */
+/* Returns the size of core.rule_buf. */
 size_t sl_rules_room(void);
 
-/* Returns true if a rule replaces the client's field. */
+/* Returns true if a rule names the client's field, or one that folds to the same name. */
 bool sl_rules_hide(const struct sl_cfg_rules *rules, struct sl_span name);
-/* Writes fields that rules set or rewrite. */
+/* Writes the fields that rules set or rewrite; w->full if they do not fit. */
 void sl_rules_put_request(struct sl_tlv_writer *w, const struct sl_exchange *x,
 			  const struct sl_request *rq);
-/* Keeps values for the reply. False: no frame, or too long. */
+/* Keeps values in x->rule_values, for replies. Returns false without frames, or if too long. */
 bool sl_rules_keep_reply(struct sl_exchange *x, const struct sl_request *rq);
-/* Applies rules to a reply. False: too many fields. */
+/*
+ * Removes, rewrites and sets fields of a reply by rules. Their values are in core.rule_buf. False:
+ * too many.
+ */
 bool sl_rules_apply_reply(const struct sl_exchange *x, struct sl_reply_parts *out);
 
 #endif

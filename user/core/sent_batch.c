@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Batches lie in a hash table: clients can open many streams that a backend does not read, and reset
- * them in any order.
- *
- *   hash of backend and number --> slots --> batch --next--> batch
- */
+/* Batches are hashed: clients can reset many unread streams in any order. */
 #include "core/sent_batch.h"
 
 #include <errno.h>
@@ -33,7 +28,6 @@ void sl_sent_batches_fini(struct sl_core *c)
 	sl_mempool_fini(&c->sent_batches);
 }
 
-/* Numbers are consecutive: a backend's batches use neighbouring slots. */
 static uint32_t *slot_of(const struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch)
 {
 	uint64_t home = (uintptr_t)m * UINT64_C(0x9e3779b97f4a7c15) >> 32;
@@ -66,7 +60,6 @@ void sl_sent_batch_begin(struct sl_core *c, const struct sl_backend_ref *m, stru
 	*slot = sl_mempool_index(&c->sent_batches, f) + 1;
 }
 
-/* NULL: not sent, or read. */
 static struct sl_sent_batch *batch_of(const struct sl_exchange *x)
 {
 	const struct sl_core *c = x->core;
@@ -112,23 +105,35 @@ static void buf_ref_drop(struct sl_core *c, struct sl_buf_ref *h)
 	sl_mempool_put(&c->buf_refs, h);
 }
 
+bool sl_sent_batch_reserve(struct sl_exchange *x)
+{
+	if (x->buf_ref)
+		return buf_ref_room(x->buf_ref) >= 2;
+	x->buf_ref = sl_mempool_get(&x->core->buf_refs);
+	if (!x->buf_ref)
+		return false;
+	*x->buf_ref = (struct sl_buf_ref){.refs = 1};
+	return true;
+}
+
 bool sl_sent_batch_share(struct sl_exchange *x)
 {
 	struct sl_sent_batch *f = batch_of(x);
 
-	/* One is for the next batch. */
-	if (f && x->buf_ref && buf_ref_room(x->buf_ref) < 2)
+	if (f && !sl_sent_batch_reserve(x))
 		return false;
-	if (f && !x->buf_ref) {
-		x->buf_ref = sl_mempool_get(&x->core->buf_refs);
-		if (!x->buf_ref)
-			return false;
-		*x->buf_ref = (struct sl_buf_ref){.refs = 1};
-	}
 	if (f)
 		buf_ref_add(x->buf_ref, f);
 	x->send_ns = 0; /* in no batch until sent */
 	return true;
+}
+
+void sl_sent_batch_share_hedge(struct sl_exchange *x)
+{
+	struct sl_sent_batch *f = batch_of(x->twin);
+
+	if (f)
+		buf_ref_add(x->buf_ref, f);
 }
 
 void sl_sent_batch_release_request(struct sl_exchange *x)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request buffers that a transport still reads, and when they are freed. */
+/* Request buffers that a transport still reads. All functions are for the worker's thread. */
 #ifndef SL_CORE_SENT_BATCH_H
 #define SL_CORE_SENT_BATCH_H
 
@@ -7,13 +7,13 @@
 #include "core/pool.h"
 
 /*
- * A batch that the transport may still read. Requests that end earlier leave their frames here. A
- * frame reused too early would send one client's bytes as another's.
+ * A batch that the transport may still read. Requests that end earlier leave their frames here:
+ * early reuse would send one client's bytes as another's.
  */
 struct sl_sent_batch {
 	const struct sl_backend_ref *backend;
 	uint64_t batch;
-	uint32_t next;            /* in the hash chain: index + 1; 0: none */
+	uint32_t next;            /* hash chain: index + 1; 0: none */
 	struct sl_store orphaned; /* ended requests that only this batch reads */
 	struct sl_list shared;    /* struct sl_buf_ref_link */
 };
@@ -24,10 +24,7 @@ struct sl_sent_batch {
  */
 enum { SL_MAX_RETRIES = SL_MAX_EXCLUDED, SL_MAX_ELSEWHERE = SL_MAX_BACKENDS };
 
-/*
- * Buffers of a request that was sent again while an earlier batch reads them. The exchange and each
- * such batch hold a reference; the last one frees the frames.
- */
+/* Buffers of a resent request that earlier batches read. */
 struct sl_buf_ref_link {
 	struct sl_list link;
 	struct sl_buf_ref *buf_ref;
@@ -40,26 +37,31 @@ struct sl_buf_ref {
 	uint8_t refs;
 };
 
-/* Returns 0 or -errno. `cap`: batches. */
+/* Makes a table for `cap` batches. Returns 0 or -ENOMEM; fini must follow even then. */
 int sl_sent_batches_init(struct sl_core *c, uint32_t cap);
-/* Frees the table; all batches must be done. */
+/* Frees the table. All batches must be done. */
 void sl_sent_batches_fini(struct sl_core *c);
 /* Enters a sent batch. `f` is from c->sent_batches and has its number. */
 void sl_sent_batch_begin(struct sl_core *c, const struct sl_backend_ref *m,
 			 struct sl_sent_batch *f);
 
 /*
- * Prepares a retry: shares the buffers with the batch that reads them. False: too many share them.
+ * Prepares a retry: shares the buffers with the batch that reads them. False: too many do, or
+ * without memory.
  */
 bool sl_sent_batch_share(struct sl_exchange *x);
+/* Prepares for two more batches that share x's buffers. False: too many do, or no memory. */
+bool sl_sent_batch_reserve(struct sl_exchange *x);
+/* Shares x's buffers with the batch of x->twin, which ends. Needs sl_sent_batch_reserve(). */
+void sl_sent_batch_share_hedge(struct sl_exchange *x);
 /*
- * Prepares a stream's retry: the batch keeps the head, the exchange gets a copy. False: no frame.
+ * Prepares a stream's retry: the batch keeps the head, the exchange gets a copy. False: no frames.
  */
 bool sl_sent_batch_copy_head(struct sl_exchange *x);
-/* Frees a batch's buffers: the transport has read them. */
+/* Called when the transport has read the batch: frees what only it has held. */
 void sl_sent_batch_done(struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch);
 
-/* Sets the backend, or none for NULL. Moves the reference. */
+/* Replaces x->backend and its reference; NULL: none. */
 static inline void sl_exchange_set_backend(struct sl_exchange *x, struct sl_backend_ref *m)
 {
 	if (x->backend)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which backends of a pool get requests:
- *
- *   connected, port up, not drained -> not ejected, unless too few are left -> of the lowest
- *   tier that has any: the gateway's zone, other zones, backups
- *
- * and their shares: weight, slow start, trial after an ejection.
+ * Which backends of a pool get requests: connected, port up, not drained, not ejected unless too
+ * few are left, of the lowest tier that has any. Also their shares: weight, slow start, trial.
  */
 #include "core/pool.h"
 
@@ -15,10 +11,10 @@
 #define RAMP_NS (100 * SL_NS_PER_MS) /* between updates of a slow start */
 
 struct census {
-	bool held;                     /* no port is up: those that are down serve */
-	bool panic;                    /* ejected backends serve as well */
-	uint8_t last;                  /* tiers up to this one serve */
-	uint32_t up, ejected;          /* all */
+	bool held; /* no port is up: those that are down serve */
+	bool panic;
+	uint8_t last; /* tiers up to this one serve */
+	uint32_t up, ejected;
 	uint32_t serving[SL_TIER_CNT]; /* up and, unless in panic, not ejected */
 };
 
@@ -76,7 +72,6 @@ static void set_served(struct sl_pool *g, struct sl_backend_ref *m, bool served)
 	sl_batcher_backend(g->batcher, m->number, served, g->core->now_ns);
 }
 
-/* Returns the share of a backend's weight, and when it changes. */
 static uint32_t ramp_of(struct sl_pool *g, const struct sl_backend_ref *m)
 {
 	uint64_t now_ns = g->core->now_ns, slow_ns = g->cfg->slow_start_ns;
@@ -121,7 +116,6 @@ static void weigh_all(struct sl_pool *g, const struct census *c)
 	sl_batcher_weighted(g->batcher, g->weighted ? most : 0);
 }
 
-/* Begins trials that are due. Sets when the next one is. */
 static void follow_ejections(struct sl_pool *g)
 {
 	for (uint32_t i = 0; i < g->room; i++) {
@@ -154,12 +148,27 @@ void sl_pool_update_batcher(struct sl_pool *g)
 			set_served(g, g->by_number[i], false);
 	}
 	weigh_all(g, &c);
+	g->core->follow_ns = sl_min_ns(g->core->follow_ns, g->serving_due_ns);
+}
+
+static bool has_changed(const struct sl_pool *g)
+{
+	return g->core->now_ns >= g->serving_due_ns ||
+	       (g->health &&
+		atomic_load_explicit(&g->health->epoch, memory_order_acquire) != g->epoch);
 }
 
 void sl_pools_follow_health(struct sl_core *c)
 {
 	struct sl_list *at;
 
-	sl_list_for_each (at, &c->pools)
-		sl_pool_follow_health(sl_container_of(at, struct sl_pool, node));
+	c->health_changes = atomic_load_explicit(&c->maps.health->changes, memory_order_acquire);
+	c->follow_ns = UINT64_MAX;
+	sl_list_for_each (at, &c->pools) {
+		struct sl_pool *g = sl_container_of(at, struct sl_pool, node);
+
+		if (has_changed(g))
+			sl_pool_update_batcher(g);
+		c->follow_ns = sl_min_ns(c->follow_ns, g->serving_due_ns);
+	}
 }

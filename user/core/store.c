@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A well-filled received frame is taken over, others are copied together. */
+/* Well-filled frames are taken over, others copied together. */
 #include "core/exchange.h"
 
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "base/check.h"
 
 enum {
-	/* Below this a copy is cheaper than a frame. */
 	STORE_TAKE_MIN = 1024,
 };
 

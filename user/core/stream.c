@@ -2,23 +2,16 @@
 /*
  * Streams: requests of routes that stream, forwarded while they are received, without the batcher.
  *
- *   begin ---> sl_stream_open ----------------------------------> backend (head)
- *                    '--> x->head ---> sl_streams_start_waiting --'   if no backend is up yet
- *   message, body ---> x->request: [len] bytes [len] bytes ---> sl_stream_pump ---> backend (parts)
+ * Without a backend, the head waits in x->head. Messages in x->request: [len] bytes [len] bytes.
  *
- * COMPRESSED is a bit that no length uses.
+ * Bytes wait here for the backend's credit. With a window per stream (HTTP/2), the front opens it
+ * by `passed`. Otherwise WAITING_MAX is the limit, and the connection's window closes.
  *
- * Bytes wait here while the backend has given no credit. If the client has a window per stream
- * (HTTP/2), the front opens it by `passed`. Otherwise no more than WAITING_MAX is taken, and the
- * connection's window closes.
- *
- * All but a few streams of a worker (`trusted`) have a small window, which bounds their memory: an
- * advertised window cannot be withdrawn. It is large where a small one would limit the rate over a
- * long round trip.
+ * All but a few streams (`trusted`) have a small window: an advertised window cannot be withdrawn.
  */
 #include <errno.h>
 
-#include "core/affinity.h"
+#include "batch/pick.h"
 #include "core/client.h"
 #include "core/sent_batch.h"
 #include "core/pool.h"
@@ -33,71 +26,23 @@ enum {
 	KEEPING_MAX = 64,                          /* streams that keep what was sent */
 	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* parts and lengths */
 	RETRIES_PER_RUN = 64,
-	COMPARED_MAX = 16, /* compared for one stream */
 };
 #define COMPRESSED (UINT32_C(1) << 31)
 _Static_assert(SL_RPC_MAX_MESSAGE < COMPRESSED, "a length does not have that bit");
 
-/* Backends on trial, those whose port is down, or that have refused the stream, come last. */
-static unsigned backend_rank(const struct sl_exchange *x, const struct sl_backend_ref *m)
-{
-	unsigned port_down = sl_rpc_channel_port_down(m->channel),
-		 refused = sl_batch_excludes(&x->item, m->number), tried = m->trial && m->streams;
-
-	return 4 * tried + 2 * port_down + refused;
-}
-
-/* Draws in proportion to weight / (streams + 1), as policy_direct.c does. */
-static bool wins_draw(struct sl_pool *g, const struct sl_backend_ref *m, uint64_t *sum)
-{
-	uint64_t part = ((uint64_t)m->share << 16) / (m->streams + 1);
-
-	*sum += part;
-	return sl_prng_below(&g->prng, *sum) < part;
-}
-
-/*
- * Returns the backend with the fewest streams among some, or a random one if the pool has weights;
- * NULL: none is up. Each search begins behind the last one.
- */
 static struct sl_backend_ref *choose_backend(const struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
-	struct sl_backend_ref *best = NULL;
-	unsigned seen = 0, best_rank = UINT32_MAX;
-	uint64_t sum = 0;
-	uint32_t i;
+	unsigned i = sl_pick_for_stream(g->batcher, &x->item, x->stream.upgrade, x->core->now_ns);
 
-	for (i = 0; i < g->room && seen < COMPARED_MAX; i++) {
-		struct sl_backend_ref *m = g->by_number[(i + g->next_stream_backend) % g->room];
-		unsigned rank;
-
-		if (!m || !m->served || !m->channel ||
-		    sl_rpc_channel_state(m->channel) != SL_RPC_UP)
-			continue;
-		rank = backend_rank(x, m);
-		seen += !rank;
-		if (rank > best_rank)
-			continue;
-		if (rank < best_rank) {
-			sum = 0;
-			best = NULL;
-		}
-		best_rank = rank;
-		/* The first one wins its draw. */
-		if (g->weighted ? wins_draw(g, m, &sum) : !best || m->streams < best->streams)
-			best = m;
-	}
-	/* All compared: begin one further. */
-	g->next_stream_backend += i < g->room ? i : 1;
-	return best;
+	return i == SL_PICK_NONE ? NULL : g->by_number[i];
 }
 
-static struct sl_backend_ref *prefer_backend(const struct sl_exchange *x)
+static void await_reply(struct sl_exchange *x)
 {
-	struct sl_backend_ref *m = sl_unlikely(x->item.key) ? sl_affinity_backend(x) : NULL;
-
-	return m ? m : choose_backend(x);
+	x->end_sent = x->awaits_reply = true;
+	x->whole_ns = x->core->now_ns;
+	sl_pick_stream_waits(x->pool->batcher, x->backend->number, x->whole_ns);
 }
 
 void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r)
@@ -121,9 +66,9 @@ static int send_head(struct sl_exchange *x, struct sl_backend_ref *m)
 
 	if (rc)
 		return rc;
-	m->streams++;
-	m->pool->open_streams++;
-	x->end_sent = !x->open;
+	sl_pick_stream_sent(x->pool->batcher, m->number);
+	if (!x->open)
+		await_reply(x);
 	x->active_ns = x->core->now_ns;
 	sl_stream_limits_arm(x);
 	return 0;
@@ -140,7 +85,10 @@ static void start_wait(struct sl_exchange *x)
 		     x->deadline_ns < until_ns ? x->deadline_ns : until_ns);
 }
 
-/* Datagrams do not wait: unproven addresses could fill the queue. */
+/*
+ * Queues a stream until a backend serves. Datagrams do not wait: unproven addresses could fill the
+ * queue.
+ */
 static enum sl_outcome wait_for_backend(struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
@@ -168,7 +116,9 @@ void sl_stream_requeue(struct sl_exchange *x)
 {
 	struct sl_store rest = x->request;
 
-	sl_list_del(&x->item.link); /* stalled streams */
+	if (x->awaits_reply)
+		sl_stream_unanswered(x);
+	sl_list_del(&x->item.link);
 	sl_list_add_head(&x->pool->streams, &x->item.link);
 	x->end_sent = x->part_compressed = false;
 	x->part_left = 0;
@@ -188,12 +138,11 @@ static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
 	bool open = x->open;
 	int rc;
 
-	/* As at the begin, plus what has come since. */
 	x->open |= behind.len || x->stream.upgrade;
 	x->stream.awaits &= !behind.len;
 	x->request = x->head;
 	x->head = (struct sl_store){0};
-	rc = send_head(x, m); /* stores the head */
+	rc = send_head(x, m);
 	if (rc)
 		x->head = x->request;
 	x->request = behind;
@@ -201,14 +150,10 @@ static int start_stream(struct sl_exchange *x, struct sl_backend_ref *m)
 	return rc;
 }
 
-/*
- * Waiting streams go first. A failed channel may still seem up for a moment: then the stream waits
- * too.
- */
 enum sl_outcome sl_stream_open(struct sl_exchange *x)
 {
 	struct sl_pool *g = x->pool;
-	struct sl_backend_ref *m = prefer_backend(x);
+	struct sl_backend_ref *m = choose_backend(x);
 	int rc = -ENOTCONN;
 
 	x->item.queued_ns = x->core->now_ns;
@@ -219,7 +164,6 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x)
 	return rc == -ENOTCONN ? wait_for_backend(x) : SL_OUTCOME_QUEUE_FULL;
 }
 
-/* The RPC has no room: the stream is sent at the end of a burst. */
 static void stall_stream(struct sl_exchange *x)
 {
 	struct sl_backend_ref *m = x->backend;
@@ -248,30 +192,30 @@ static uint32_t gather_spans(const struct sl_store *s, uint32_t off, uint32_t le
 }
 
 /*
- * Keeps a copy of a part. Until the backend gives credit, the stream can go to another backend.
- * off: length of the part's header.
+ * Copies a sent part for a retry until the backend gives credit, up to a limit. off: length of the
+ * part's header.
  */
 static void keep_sent(struct sl_exchange *x, uint32_t off, const struct sl_rpc_part *part)
 {
 	struct sl_umem *u = x->core->net->umem;
 	uint32_t left = (part->len + part->rest) | (part->compressed ? COMPRESSED : 0);
 	struct sl_core *c = x->core;
-	bool kept = x->kept.len + off + part->len <= KEPT_MAX &&
-		    (x->kept.len || c->keeping < KEEPING_MAX);
+	bool first = !x->kept.len;
+	bool kept =
+		x->kept.len + off + part->len <= KEPT_MAX && (!first || c->keeping < KEEPING_MAX);
 
 	if (!x->head.head)
 		return;
-	c->keeping += kept && !x->kept.len;
 	if (kept && off)
 		kept = sl_store_copy(&x->kept, u, &left, off) == off;
 	for (uint32_t i = 0; kept && i < part->span_cnt; i++)
 		kept = sl_store_copy(&x->kept, u, part->spans[i].ptr, part->spans[i].len) ==
 		       part->spans[i].len;
+	c->keeping += first && x->kept.len; /* also a part of a copy, which is released now */
 	if (!kept)
 		sl_sent_batch_release_head(x);
 }
 
-/* Counts bytes once: those sent again were counted before. */
 static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
 {
 	uint32_t old = x->again < off + len ? x->again : off + len;
@@ -288,7 +232,6 @@ static void count_sent(struct sl_exchange *x, uint32_t off, uint32_t len)
 	x->core->stats.stream_bytes_in += fresh;
 }
 
-/* Sends the next message or piece. False: none, no credit, or no memory. */
 static bool send_part(struct sl_exchange *x, struct sl_rpc_channel *ch)
 {
 	struct sl_store *s = &x->request;
@@ -341,6 +284,8 @@ static void send_end(struct sl_exchange *x, struct sl_rpc_channel *ch)
 		sl_sent_batch_release_head(x);
 	sl_store_skip(&x->request, x->core->net->umem, end.len);
 	x->trailers_len = 0;
+	if (x->state == SL_EX_IN_FLIGHT)
+		await_reply(x);
 	x->end_sent = true;
 }
 
@@ -357,10 +302,7 @@ void sl_stream_pump(struct sl_exchange *x)
 	sl_exchange_charge(x);
 }
 
-/*
- * Client bytes wait until the reply has status 101: they belong to the new protocol, or are
- * dropped.
- */
+/* Client bytes wait for status 101: they belong to the new protocol, or are dropped. */
 void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r)
 {
 	if (r->status == 101) {
@@ -375,7 +317,6 @@ void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r)
 	sl_stream_pump(x);
 }
 
-/* Bytes that the backend does not take are checked (min_rate.c). */
 static void pump_and_check(struct sl_exchange *x)
 {
 	sl_stream_pump(x);
@@ -392,7 +333,6 @@ bool sl_stream_message(struct sl_exchange *x, uint32_t len, bool compressed)
 	return true;
 }
 
-/* Returns true if the backend reads, and takes more per round trip than a small window allows. */
 static bool needs_wide(const struct sl_exchange *x)
 {
 	uint64_t passed = x->body_len - x->request.len, us;
@@ -434,12 +374,10 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 	x->stream.narrow = is_narrow(x);
 	if (!x->stream.windowed && x->client->conn) /* not for datagrams */
 		(void)sl_client_narrow(x->client, x->stream.narrow);
-	/* Without message boundaries each chunk is a message. */
 	if (x->message_left)
 		x->message_left -= len;
 	else if (!put_length(x, len))
 		return false;
-	/* Copies small chunks into shared frames. */
 	if (x->stream.narrow && x->request.len > MOVING_MAX)
 		stored = sl_store_copy(&x->request, u, chunk->ptr, len);
 	else
@@ -454,7 +392,6 @@ bool sl_stream_take(struct sl_exchange *x, struct sl_chunk *chunk)
 	return true;
 }
 
-/* Sends, and tells front and client of room. May free the exchange. */
 static void resume_stream(struct sl_exchange *x)
 {
 	struct sl_client *cl = x->client;
@@ -472,7 +409,7 @@ unsigned sl_streams_start_waiting(struct sl_pool *g)
 
 	while (g->may_begin && n < RETRIES_PER_RUN && !sl_list_empty(&g->streams)) {
 		struct sl_exchange *x = sl_list_first(&g->streams, struct sl_exchange, item.link);
-		struct sl_backend_ref *m = prefer_backend(x);
+		struct sl_backend_ref *m = choose_backend(x);
 		int rc = m ? start_stream(x, m) : -ENOTCONN;
 
 		g->may_begin = m != NULL;
@@ -499,7 +436,6 @@ static enum sl_outcome over_of(const struct sl_exchange *x)
 	return x->core->now_ns < x->deadline_ns ? SL_OUTCOME_NO_BACKEND : SL_OUTCOME_EXPIRED;
 }
 
-/* Lazy: parts only store their time. */
 void sl_stream_on_timer(struct sl_exchange *x)
 {
 	enum sl_outcome over = over_of(x);
@@ -538,7 +474,6 @@ void sl_stream_on_continue(void *app, void *cookie)
 	sl_client_ready(x->client, &x->stream);
 }
 
-/* Resumes stalled streams in turn, until each class may have been refused once. */
 static unsigned retry_stalled(struct sl_backend_ref *m)
 {
 	unsigned n = 0, refused = 0;

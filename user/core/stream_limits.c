@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Duration and rate of streams (stream_timeout, stream_idle_timeout and max_rate of a route). Each
- * direction has a token bucket, stored as the time at which it is full. The sender gets no credit
- * for bytes that wait:
- *
- *   request: sl_stream_pump --> backend                 waits in x->request, then at the client
- *   reply:   sl_reply_peek, sl_reply_take --> front     waits in x->reply, then at the backend
+ * Duration and rate of streams. Each direction has a token bucket, stored as the time at which it
+ * is full.
  */
 #include "base/clock.h"
 #include "base/min.h"
@@ -13,7 +9,6 @@
 
 enum { LEAST = 1024 };
 
-/* Returns when the stream must end. */
 static uint64_t end_ns(const struct sl_exchange *x)
 {
 	const struct sl_cfg_route *r = x->route;
@@ -52,7 +47,6 @@ void sl_stream_limits_arm(struct sl_exchange *x)
 		sl_timer_set(&x->core->late, &x->late, at);
 }
 
-/* An eighth of a second's bytes. */
 static uint64_t capacity(const struct sl_exchange *x)
 {
 	uint64_t n = x->route->max_rate / 8;
@@ -77,7 +71,6 @@ static uint64_t missing_of(const struct sl_exchange *x, enum sl_rate side)
 	return (full_ns(x, side) - x->core->now_ns) * x->route->max_rate / SL_NS_PER_SEC;
 }
 
-/* Portions are at least half a bucket. */
 bool sl_stream_rate_waits(const struct sl_exchange *x, enum sl_rate side)
 {
 	return sl_stream_rate_is_limited(x) && missing_of(x, side) > capacity(x) / 2;

@@ -9,7 +9,6 @@
 
 enum { TRIES = 100 };
 
-/* Limits count per IPv4 address or IPv6 /64. */
 static struct sl_addr network_of(const struct sl_addr *addr)
 {
 	struct sl_addr net = {.family = addr->family};
@@ -34,7 +33,6 @@ const char *sl_top_refused_text(const struct sl_addr *addr, char text[SL_QUOTA_T
 	return text;
 }
 
-/* A new address replaces the lowest entry. */
 static struct sl_top_refused_entry *entry_of(struct sl_top_refused *r, const struct sl_addr *net)
 {
 	struct sl_top_refused_entry *least = r->list;

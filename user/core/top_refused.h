@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The addresses that are refused most, for /stats and the log: Metwally's Space-Saving algorithm.
- *
- * A new address replaces the entry with the lowest rank and inherits that rank plus one. An address
- * with more than a ninth of all refusals is always listed. Counts start when an address is listed.
- * The worker writes; the control thread reads at any time (seqlock).
  */
 #ifndef SL_CORE_TOP_REFUSED_H
 #define SL_CORE_TOP_REFUSED_H
@@ -30,7 +26,7 @@ enum sl_addr_quota_limit {
 
 enum {
 	SL_TOP_REFUSED_CNT = 8,
-	SL_TOP_REFUSED_LINES = 8, /* log lines of all addresses in SL_TOP_REFUSED_LINES_S */
+	SL_TOP_REFUSED_LINES = 8, /* of all addresses, in SL_TOP_REFUSED_LINES_S */
 	SL_TOP_REFUSED_LINES_S = 10,
 };
 
@@ -47,21 +43,24 @@ struct sl_top_refused {
 	uint64_t lines_ns;
 	uint32_t lines; /* since lines_ns */
 	uint32_t pad;
-	struct sl_top_refused_entry list[SL_TOP_REFUSED_CNT]; /* unordered */
+	struct sl_top_refused_entry list[SL_TOP_REFUSED_CNT];
 };
 
-/* Counts a refusal. Returns true if it should be logged: once in ten seconds for an address. */
+/*
+ * Counts a refusal. Returns true if it should be logged: once in ten seconds for an address.
+ * Worker.
+ */
 bool sl_top_refused_add(struct sl_top_refused *r, const struct sl_addr *addr,
 			enum sl_addr_quota_limit what, uint64_t now_ns);
 
 /*
- * Copies the list, most refused first. Any thread. False, and empty: it was being written at each
- * try.
+ * Copies the list, most refused first. Returns false, and an empty list, if each try met a writer.
+ * Any thread.
  */
 bool sl_top_refused_read(const struct sl_top_refused *r, struct sl_top_refused *to);
 
 enum { SL_QUOTA_TEXT = 64 };
-/* Formats "10.0.0.1", "2001:db8::/64" or "datagrams". Returns text. */
+/* Writes and returns "10.0.0.1", "2001:db8::/64" or "datagrams". */
 const char *sl_top_refused_text(const struct sl_addr *addr, char text[SL_QUOTA_TEXT]);
 
 #endif

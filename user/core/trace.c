@@ -18,7 +18,6 @@ static const struct sl_span id_field = SL_SPAN_LIT("x-request-id");
 /* traceparent: VERSION-TRACE-SPAN-FLAGS, in lower-case hexadecimal digits. */
 enum { PARENT_LEN = 55, TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 };
 
-/* Returns false for characters other than 0-9 and a-f. */
 static bool read_hex(const uint8_t *text, uint8_t *to, size_t len)
 {
 	for (size_t i = 0; i < 2 * len; i++) {
@@ -40,7 +39,6 @@ static bool is_zero(const uint8_t *id, size_t len)
 	return !any;
 }
 
-/* Returns false for a malformed value (Trace Context 3.2.2). Later versions may be longer. */
 static bool read_parent(struct sl_event *e, struct sl_span v)
 {
 	uint8_t version, flags, trace[16], span[8];
@@ -60,7 +58,6 @@ static bool read_parent(struct sl_event *e, struct sl_span v)
 	return true;
 }
 
-/* Returns an empty text if there is no such field, or more than one. */
 static struct sl_span find_parent(const struct sl_request *rq)
 {
 	struct sl_span found = {0};
@@ -75,7 +72,6 @@ static struct sl_span find_parent(const struct sl_request *rq)
 	return found;
 }
 
-/* The lowest bit of each word is set: an id of zeros is invalid. */
 static void put_random(struct sl_core *c, uint8_t *to, size_t len)
 {
 	for (size_t i = 0; i < len; i += 8) {
@@ -136,10 +132,13 @@ struct sl_span sl_trace_request_id(const struct sl_event *e, struct sl_span clie
 void sl_trace_end(const struct sl_cfg_trace *cfg, struct sl_event *e)
 {
 	struct sl_code_end end = sl_event_code(e);
+	/* 501 and 505 of a refused head are the client's doing; 503 is not. */
+	bool clients = e->front_error && e->status != 503;
 
 	if (!(e->trace_flags & SL_TRACE_SPAN))
 		return;
-	if (sl_code_failed(&end) || (cfg->slow_ns && sl_event_total_ns(e) >= cfg->slow_ns))
+	if ((!clients && sl_code_failed(&end)) ||
+	    (cfg->slow_ns && sl_event_total_ns(e) >= cfg->slow_ns))
 		e->trace_flags |= SL_TRACE_KEEP;
 	if (e->trace_flags & (SL_TRACE_SAMPLED | SL_TRACE_KEEP))
 		e->trace_flags |= SL_TRACE_EXPORT;
@@ -157,7 +156,6 @@ bool sl_trace_hides(const struct sl_exchange *x, struct sl_span name)
 	       (has_flag(x, SL_TRACE_ID) && sl_trusted_header_folds_to(name, id_field));
 }
 
-/* A rule of the route has precedence. */
 static void put_field(struct sl_tlv_writer *w, const struct sl_exchange *x, struct sl_span name,
 		      struct sl_span value)
 {

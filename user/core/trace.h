@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traces (W3C Trace Context) and request ids, kept in the record of an exchange (event.h):
- *
- *   client: traceparent, x-request-id --begin--> record --put--> backend: traceparent, tracestate,
- *                                                  |             x-request-id
- *                                                  +--reply--> client: x-request-id
- *
- * A client's trace continues with a span of the gateway. Without a valid traceparent a new trace
- * begins. A request id of 1 to 64 characters of a fixed set is kept; otherwise it is the trace's id.
+ * Traces (W3C Trace Context) and request ids, kept in the record of an exchange (event.h) and
+ * passed on.
  */
 #ifndef SL_CORE_TRACE_H
 #define SL_CORE_TRACE_H
@@ -26,20 +20,24 @@ enum {
 
 struct sl_tlv_writer;
 
-/* Fills in the trace of a record. Does nothing without a trace block. */
+/*
+ * Sets trace ids in e, if tracing is on: the client's if valid, else new ones that may be sampled.
+ * Worker.
+ */
 void sl_trace_begin(struct sl_core *c, struct sl_event *e, const struct sl_request *rq);
-/* Returns the request id: the client's, or the trace's, which is written to hex. */
+/* Returns the client's request id, or the trace's, written to hex. */
 struct sl_span sl_trace_request_id(const struct sl_event *e, struct sl_span client, char hex[32]);
-/* Writes 2 * len hexadecimal digits, without NUL. */
+/* Writes 2 * len digits, without NUL. */
 void sl_trace_hex(char *to, const uint8_t *id, size_t len);
-/* Decides about the export of a complete record. */
+/* Decides if the span is exported: sampled, failed or slow. */
 void sl_trace_end(const struct sl_cfg_trace *cfg, struct sl_event *e);
 
-/* Returns true if the gateway writes a field of this name itself. */
+/* Returns true for a client's field that sl_trace_put() replaces. */
 bool sl_trace_hides(const struct sl_exchange *x, struct sl_span name);
+/* Writes traceparent, tracestate and x-request-id for the backend. */
 void sl_trace_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		  const struct sl_request *rq);
-/* Adds x-request-id to a reply, unless the backend has sent one. */
+/* Adds x-request-id, unless the backend has sent one or there is no room. */
 void sl_trace_reply(const struct sl_exchange *x, struct sl_reply_parts *out);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events for the lowest filter or the client. */
 #include "core/client.h"
 
 struct conn_upper {
@@ -61,7 +60,10 @@ static void *on_accepted(void *app, struct sl_tcp_conn *conn, uint16_t listener,
 	return open_client(app, (struct sl_conn){&sl_client_tcp_stream, conn}, &info);
 }
 
-/* The socket of "*" also accepts connections to an address whose listener is not local. */
+/*
+ * Makes a client, or NULL: the socket of "*" also accepts connections to an address whose listener
+ * is not local.
+ */
 static void *on_sock_accepted(void *app, struct sl_sock_conn *conn, const struct sl_conn_info *info)
 {
 	struct sl_core *c = app;
@@ -112,7 +114,6 @@ static void on_tcp_closed(void *handle, enum sl_tcp_close_reason why)
 	on_closed(handle);
 }
 
-/* Frames queued below count for the client's address. */
 static void on_holds(void *handle, int32_t frames)
 {
 	const struct sl_client *cl = handle;

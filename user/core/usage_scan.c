@@ -60,7 +60,6 @@ static size_t skip_space(struct sl_usage_scan *s, uint8_t c)
 	return c == ' ';
 }
 
-/* The scanner has used the first byte of a value that is no string. */
 static size_t read_outer(struct sl_usage_scan *s, struct sl_span bytes)
 {
 	size_t n = sl_json_member_read(&s->member, bytes);
@@ -93,7 +92,7 @@ static size_t read_inner(struct sl_usage_scan *s, struct sl_span bytes)
 	return n;
 }
 
-/* RFC 8259 6: no leading zero. */
+/* Takes a byte of a number. RFC 8259 6: no leading zero. */
 static size_t read_number(struct sl_usage_scan *s, uint8_t c)
 {
 	if (is_digit(c) && !(s->matched == 1 && !s->number) && s->number <= UINT32_MAX) {
@@ -122,7 +121,6 @@ static size_t read_some(struct sl_usage_scan *s, struct sl_span bytes)
 	return bytes.len;
 }
 
-/* Each call of read_some() advances, but the one behind "data:", which changes the state. */
 static void read_line(struct sl_usage_scan *s, struct sl_span bytes)
 {
 	while (bytes.len)

@@ -15,7 +15,6 @@ static const uint16_t statuses[SL_CODE_CNT] = {
 
 enum { STATUS_END = 600 };
 
-/* Plus 1; 0: not in the list. */
 static const uint8_t indexes[STATUS_END] = {
 #define X(code) [code] = SL_CODE_##code + 1,
 	SL_CODES(X)
@@ -66,7 +65,6 @@ uint64_t sl_code_bound_ns(unsigned bucket)
 	return bounds_ns[bucket];
 }
 
-/* The client closed before the head of the reply: status 499. */
 static bool is_unanswered(const struct sl_code_end *e)
 {
 	return !e->status || (!e->begun && e->outcome == SL_OUTCOME_CLIENT_GONE);
@@ -76,7 +74,6 @@ unsigned sl_code_http(const struct sl_code_end *e)
 {
 	if (is_unanswered(e))
 		return outcome_http[e->outcome];
-	/* The HTTP status of a gRPC call is 200, whatever its gRPC status. */
 	return e->proto == SL_PROTO_GRPC ? 200 : e->status;
 }
 
@@ -119,14 +116,20 @@ static unsigned grpc_index(const struct sl_code_end *e)
 	return status < SL_GRPC_STATUS_CNT ? status : SL_CODE_GRPC_OTHER;
 }
 
-void sl_codes_add(struct sl_codes *c, const struct sl_code_end *e)
+_Static_assert(SL_CODE_CNT <= UINT8_MAX && SL_CODE_GRPC_CNT <= UINT8_MAX, "struct sl_code_at");
+
+struct sl_code_at sl_code_find(const struct sl_code_end *e)
 {
-	c->http[sl_code_index(sl_code_http(e))]++;
-	if (e->proto == SL_PROTO_GRPC)
-		c->grpc[grpc_index(e)]++;
+	struct sl_code_at at = {
+		.http = (uint8_t)sl_code_index(sl_code_http(e)),
+		.is_grpc = e->proto == SL_PROTO_GRPC,
+	};
+
+	if (at.is_grpc)
+		at.grpc = (uint8_t)grpc_index(e);
+	return at;
 }
 
-/* Returns the slot of the index. The first statuses get the slots, others share the last one. */
 static struct sl_duration *find_slot(struct sl_duration *slots, unsigned index)
 {
 	for (unsigned i = 0; i < SL_DURATION_OTHER; i++) {
@@ -138,30 +141,47 @@ static struct sl_duration *find_slot(struct sl_duration *slots, unsigned index)
 	return &slots[SL_DURATION_OTHER];
 }
 
-static unsigned bucket_of(uint64_t ns)
+unsigned sl_duration_slot(const struct sl_duration *slots, unsigned index)
 {
-	unsigned low = 0, high = SL_CODE_BOUND_CNT;
+	unsigned i = 0;
 
-	while (low < high) {
-		unsigned mid = (low + high) / 2;
-
-		if (ns > bounds_ns[mid])
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	while (i < SL_DURATION_OTHER && slots[i].index != index + 1)
+		i++;
+	return i;
 }
 
-void sl_route_codes_add(struct sl_route_codes *r, const struct sl_code_end *e, uint64_t ns)
-{
-	struct sl_duration *d = e->proto == SL_PROTO_GRPC
-					? find_slot(r->grpc, grpc_index(e))
-					: find_slot(r->http, sl_code_index(sl_code_http(e)));
+enum { LOG_CNT = 34 }; /* 2^34 ns is beyond all bounds */
 
-	sl_codes_add(&r->codes, e);
+/* [k]: the first bound of at least 2^k ns. */
+static uint8_t first_bounds[LOG_CNT + 1];
+
+__attribute__((constructor)) static void find_first_bounds(void)
+{
+	for (unsigned k = 0, at = 0; k <= LOG_CNT; k++) {
+		while (at < SL_CODE_BOUND_CNT && bounds_ns[at] < UINT64_C(1) << k)
+			at++;
+		first_bounds[k] = (uint8_t)at;
+	}
+}
+
+unsigned sl_duration_bucket(uint64_t ns)
+{
+	unsigned log = 63 - (unsigned)__builtin_clzll(ns | 1);
+	unsigned at = first_bounds[log < LOG_CNT ? log : LOG_CNT];
+
+	while (at < SL_CODE_BOUND_CNT && ns > bounds_ns[at])
+		at++;
+	return at;
+}
+
+void sl_route_codes_add(struct sl_route_codes *r, struct sl_code_at at, uint64_t ns)
+{
+	struct sl_duration *d =
+		at.is_grpc ? find_slot(r->grpc, at.grpc) : find_slot(r->http, at.http);
+
+	sl_codes_add(&r->codes, at);
 	d->sum_ns += ns;
-	d->bucket[bucket_of(ns)]++;
+	d->bucket[sl_duration_bucket(ns)]++;
 }
 
 void sl_durations_merge(struct sl_duration *to, const struct sl_duration *from)
@@ -177,7 +197,6 @@ void sl_durations_merge(struct sl_duration *to, const struct sl_duration *from)
 	}
 }
 
-/* The first host, and the prefix. Returns the length. */
 static size_t write_label(char label[SL_ROUTE_LABEL], const struct sl_cfg_route *route)
 {
 	int len = route ? snprintf(label, SL_ROUTE_LABEL, "%s%.*s",
@@ -216,5 +235,6 @@ void sl_route_codes_put(struct sl_route_codes *r)
 	if (!r || --r->refs)
 		return;
 	sl_list_del(&r->made);
+	free(r->exemplars);
 	free(r);
 }

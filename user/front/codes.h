@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters of reply statuses, per route, pool and backend of one worker.
+ * Counters of reply statuses and durations, per route, pool and backend of one worker.
  *
- *   end of an exchange --> route: codes, durations    pool: codes
- *                          backend: codes, time to the first part of its reply
- *
- * A status has a counter of its own if it is in SL_CODES. Others share one counter per class, so
- * that a backend cannot create new ones. The worker writes; the control thread reads.
+ * Statuses not in SL_CODES share one counter per class. The worker writes; the control thread
+ * reads.
  *
  * Tests: tests/unit/core/test_codes.c
  */
@@ -23,7 +20,7 @@
 #include "front/grpc/grpc.h"
 #include "sluice/outcome.h"
 
-/* Registered HTTP statuses, 499 (client closed request), and those of proxies and load shedding. */
+/* Registered HTTP statuses, 499 (client closed request), and those of proxies. */
 /* clang-format off */
 #define SL_CODES(X) \
 	X(100) X(101) X(103) X(200) X(201) X(202) X(203) X(204) X(205) X(206) X(207) X(208) \
@@ -40,16 +37,16 @@ enum {
 #undef X
 		SL_CODE_OTHER, /* then one per class, 1xx to 5xx; the first also takes non-HTTP */
 	SL_CODE_CNT = SL_CODE_OTHER + 5,
-	SL_CODE_GRPC_OTHER = SL_GRPC_STATUS_CNT, /* an undefined gRPC status */
+	SL_CODE_GRPC_OTHER = SL_GRPC_STATUS_CNT,
 	SL_CODE_GRPC_CNT,
 };
 
 struct sl_codes {
 	uint64_t http[SL_CODE_CNT];
-	uint64_t grpc[SL_CODE_GRPC_CNT]; /* gRPC calls; they are in `http`, too */
+	uint64_t grpc[SL_CODE_GRPC_CNT]; /* also counted in `http` */
 };
 
-/* Upper bounds in microseconds: those of OpenTelemetry, and finer ones below. */
+/* Microseconds: OpenTelemetry's bounds, and finer ones below. */
 /* clang-format off */
 #define SL_CODE_BOUNDS_US(X) \
 	X(10) X(25) X(50) X(100) X(250) X(500) X(1000) X(2500) X(5000) X(10000) X(25000) \
@@ -62,73 +59,89 @@ enum {
 	SL_CODE_BOUNDS_US(X)
 #undef X
 		SL_CODE_BOUND_CNT,
-	SL_ROUTE_LABEL = 256,  /* longer ones are cut, and share counters */
-	SL_DURATION_SLOTS = 8, /* the last one: statuses without a slot */
+	SL_ROUTE_LABEL = 256, /* longer ones are cut */
+	SL_DURATION_SLOTS = 8,
 	SL_DURATION_OTHER = SL_DURATION_SLOTS - 1,
 };
 
-/* Durations of the exchanges with one status. */
 struct sl_duration {
 	uint16_t index; /* in sl_codes plus 1; 0: free */
 	uint64_t sum_ns;
 	uint64_t bucket[SL_CODE_BOUND_CNT + 1];
 };
 
-/* Routes with the same label share one, and it survives reloads. */
+/* Routes with the same label share one. It survives reloads. */
 struct sl_route_codes {
-	struct sl_list made; /* control */
-	uint32_t refs;       /* control */
+	struct sl_list made; /* control thread */
+	uint32_t refs;       /* control thread */
 	struct sl_codes codes;
 	struct sl_duration http[SL_DURATION_SLOTS];
 	struct sl_duration grpc[SL_DURATION_SLOTS];
-	char label[]; /* host and prefix; "": no route */
+	struct sl_exemplars *exemplars; /* exemplar.h; NULL: no traces so far */
+	char label[];                   /* host and prefix; "": no route */
 };
 
 struct sl_backend_codes {
-	struct sl_codes codes; /* as the backend sent them */
+	struct sl_codes codes;
 	uint64_t sum_ns;
 	uint64_t bucket[SL_HIST_BUCKETS]; /* sent -> first part of the reply */
 };
 
-/* A finished exchange. */
 struct sl_code_end {
-	unsigned status;      /* HTTP; 0: no reply has begun */
-	unsigned grpc_status; /* of the reply */
-	uint8_t proto;        /* enum sl_proto */
-	bool begun;           /* its head was sent */
+	unsigned status; /* HTTP; 0: no reply has begun */
+	unsigned grpc_status;
+	uint8_t proto; /* enum sl_proto */
+	bool begun;    /* its head was sent */
 	enum sl_outcome outcome;
 };
 
-/* Returns the index of an HTTP status in sl_codes.http. */
+/* Returns an HTTP status's index in sl_codes.http. */
 unsigned sl_code_index(unsigned status);
-/* Returns the status of an index; 0: others of their class. */
+/* Returns the status of an index; 0: a class. */
 unsigned sl_code_status(unsigned index);
-/* Returns the class of an index: 1 to 5. */
+/* Returns the class of an index, 1 to 5. */
 unsigned sl_code_class(unsigned index);
-/* Returns the upper bound of a bucket in nanoseconds. */
+/* Returns an upper bound; bucket < SL_CODE_BOUND_CNT. */
 uint64_t sl_code_bound_ns(unsigned bucket);
 
-/* Returns the HTTP status that the client got, or the outcome's equivalent. */
+/* Return the status that the client got, or the outcome's equivalent. HTTP of gRPC: 200. */
 unsigned sl_code_http(const struct sl_code_end *e);
-/* Returns the gRPC status that the client got, or the outcome's equivalent. */
 unsigned sl_code_grpc(const struct sl_code_end *e);
 
-/* Returns the class, 1 to 5. A gRPC call counts by its gRPC status: 2: OK, 5: fault of the server. */
+/* Returns the class, 1 to 5. gRPC statuses count as 2, 4, or 5 for faults of the server. */
 unsigned sl_code_end_class(const struct sl_code_end *e);
 /* Returns true if the client got class 5, or a reply that broke off for such a reason. */
 bool sl_code_failed(const struct sl_code_end *e);
 
-void sl_codes_add(struct sl_codes *c, const struct sl_code_end *e);
-/* Counts the exchange and its duration. */
-void sl_route_codes_add(struct sl_route_codes *r, const struct sl_code_end *e, uint64_t ns);
+/* Counters of one ending. */
+struct sl_code_at {
+	uint8_t http; /* in sl_codes.http */
+	bool is_grpc;
+	uint8_t grpc; /* in sl_codes.grpc, if is_grpc */
+};
+
+/* Returns the counters of an ending; sl_codes_add() increments them. */
+struct sl_code_at sl_code_find(const struct sl_code_end *e);
+static inline void sl_codes_add(struct sl_codes *c, struct sl_code_at at)
+{
+	c->http[at.http]++;
+	if (at.is_grpc)
+		c->grpc[at.grpc]++;
+}
+/* Counts the exchange and its duration. Worker. */
+void sl_route_codes_add(struct sl_route_codes *r, struct sl_code_at at, uint64_t ns);
 /*
- * Returns the counters of a route, which may be NULL, from the list, or new ones. NULL: no memory.
- * The caller gives them back. Control thread.
+ * Returns counters from `made`, perhaps new, or NULL without memory. `route` may be NULL. Needs
+ * sl_route_codes_put(). Control thread.
  */
 struct sl_route_codes *sl_route_codes_get(struct sl_list *made, const struct sl_cfg_route *route);
-/* Frees them after the last. r may be NULL. Control thread. */
+/* Drops a reference (may be NULL); the last frees r. Control thread. */
 void sl_route_codes_put(struct sl_route_codes *r);
-/* Adds `from` to `to`, both with slots of their own. */
+/* Returns the slot of an index in sl_codes, or SL_DURATION_OTHER. */
+unsigned sl_duration_slot(const struct sl_duration *slots, unsigned index);
+/* Returns a duration's bucket. */
+unsigned sl_duration_bucket(uint64_t ns);
+/* Adds SL_DURATION_SLOTS durations, by their statuses. */
 void sl_durations_merge(struct sl_duration *to, const struct sl_duration *from);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte stream between a transport and a client protocol. A filter (TLS, PROXY) uses the stream
- * below and offers one to the layer above.
+ * Byte stream between a transport and a client protocol. A filter (TLS, PROXY) is between two
+ * streams.
  *
  *             input eof writable closed
  *   transport ------------------------> filter ------------------------> client and its front
@@ -12,9 +12,9 @@
  * - `input` returns the bytes consumed. The layer below offers the rest again, with later bytes,
  *   after `resume`, possibly from within it. Other upcalls never happen within a downcall.
  * - `write` may take fewer bytes than offered. `writable` follows then, and after `want_room`.
- * - `close` still sends the written bytes. No input follows, but `closed` does.
+ * - `close` sends the written bytes. No input follows, but `closed` does.
  * - `reset` ends the stream at once: no upcall follows, and `self` is freed.
- * - The layer below is already freed when `closed` is called. A filter calls the `closed` above,
+ * - When `closed` is called, the layer below is already freed. A filter calls the `closed` above,
  *   then frees itself.
  *
  * One worker owns all objects.
@@ -35,30 +35,29 @@ struct sl_config;
 /* RFC 7301 */
 enum sl_tls_alpn { SL_TLS_ALPN_NONE, SL_TLS_ALPN_HTTP1, SL_TLS_ALPN_H2 };
 
-/* TLS state of a connection, which owns the texts. */
 struct sl_conn_tls {
 	const char *cipher;          /* NULL: no TLS, or handshake not complete */
 	struct sl_span sni;          /* lower case; empty: not sent */
-	struct sl_span subject, san; /* of the client's certificate; empty: not sent */
+	struct sl_span subject, san; /* client certificate's; empty: not sent */
 	/* server certificate, for sl_tls_cert_covers() */
 	const struct sl_tls_cert *cert;
 	bool resumed;
 	uint8_t alpn;
 };
 
-/* Addresses and TLS state. The PROXY filter replaces the addresses that the transport reports. */
+/* The PROXY filter replaces the transport's addresses. */
 struct sl_conn_info {
 	struct sl_addr local, peer;
 	uint16_t listener; /* set at accept, not by `info` */
 	struct sl_conn_tls tls;
 };
 
-/* Downcalls, from the layer above. */
+/* Downcalls. */
 struct sl_conn_ops {
 	size_t (*write)(void *self, const void *bytes, size_t len);
 	/* Writes up to SL_FRONT_HEAD_OUT bytes beyond the room, all or nothing. */
 	bool (*write_head)(void *self, const void *bytes, size_t len);
-	size_t (*room)(const void *self); /* bytes that `write` would take now */
+	size_t (*room)(const void *self);
 	void (*want_room)(void *self);
 	void (*resume)(void *self);
 	void (*close)(void *self);
@@ -66,25 +65,23 @@ struct sl_conn_ops {
 	void (*info)(const void *self, struct sl_conn_info *out);
 	/*
 	 * Returns a buffer of at least `min` bytes in the output, and its size in *room; NULL: none
-	 * now (`writable` follows). `commit` must follow before any other call. `beyond`: may
-	 * exceed the room as in write_head; needs a true `fits_head`. Offered by the transport, and
-	 * by filters that pass bytes unchanged.
+	 * now (`writable` follows). `commit` must be the next call. `beyond`: may exceed the room
+	 * as in write_head; needs a true `fits_head`. Not offered by filters that change bytes.
 	 */
 	uint8_t *(*lay)(void *self, size_t min, bool beyond, size_t *room);
 	void (*commit)(void *self, size_t len);
 	bool (*fits_head)(const void *self, size_t len);
-	/* The following are offered by transports only. */
-	/* Lets the peer send little, or as much as usual. Returns true if this is a change. */
+	/* Transports only: */
+	/* Lets the peer send little, or as much as usual. Returns true for a change. */
 	bool (*narrow)(void *self, bool narrow);
-	/* Returns the frames queued in both directions, not consumed, or out of order. */
+	/* Counts both directions. */
 	uint32_t (*held_frames)(const void *self);
-	/* Returns the frames in the send queue. */
 	uint32_t (*unread_frames)(const void *self);
-	/* Returns for how long the peer has read nothing; 0: nothing is pending. */
+	/* Returns how long the peer has read nothing; 0: nothing is pending. */
 	uint64_t (*unread_ns)(const void *self);
-	/* Returns the bytes that the peer has read, modulo 2^32. */
+	/* Returns the bytes read by the peer, modulo 2^32. */
 	uint32_t (*read_bytes)(const void *self);
-	/* Returns the smoothed round-trip time; 0: unknown. */
+	/* 0: unknown. */
 	uint32_t (*rtt_us)(const void *self);
 };
 
@@ -93,11 +90,11 @@ struct sl_conn {
 	void *self;
 };
 
-/* Upcalls, from the layer below. */
+/* Upcalls. */
 struct sl_conn_user {
-	/* The peer's address is known. At most once; handshakes may still run. */
+	/* Called at most once; handshakes may still run. */
 	void (*named)(void *user);
-	/* All handshakes are complete. Not called without filters. */
+	/* All handshakes are complete. Only called with filters. */
 	void (*opened)(void *user);
 	size_t (*input)(void *user, struct sl_chunk *chunk);
 	void (*eof)(void *user);
@@ -105,46 +102,45 @@ struct sl_conn_user {
 	void (*closed)(void *user);
 };
 
-/* First member of each filter's state. */
+/* A filter's first member. */
 struct sl_filter {
-	/* upcalls from the layer below; their argument is the filter */
+	/* upcalls from below, with the filter as argument */
 	const struct sl_conn_user *below_tells;
-	/* downcalls from the layer above; their argument is the filter */
+	/* downcalls from above, likewise */
 	const struct sl_conn_ops *offers;
 	struct sl_conn below;
 	struct sl_filter *under; /* offers `below`; NULL: the transport */
 	const struct sl_conn_user *up;
-	void *user; /* argument of `up` */
+	void *user;
 	bool talks; /* has a handshake, whose end `opened` reports */
 };
 
 /*
- * Creates the filters of an accepted connection. The caller sets `up` and `user` of *top, the
- * topmost filter; NULL: none. Returns false to refuse the connection. `open` may be NULL.
+ * Creates the filters of a connection. The caller sets `up` and `user` of the topmost, *top; NULL:
+ * none. Returns false to refuse it. May be NULL.
  */
 struct sl_filter_maker {
 	bool (*open)(void *arg, struct sl_conn transport, const struct sl_conn_info *info,
 		     struct sl_filter **top);
-	/*
-	 * Returns true if a filter will call `named`; the peer address is a proxy's until then.
-	 * NULL: never.
-	 */
+	/* Returns true if the peer is a proxy until a filter calls `named`. NULL: never. */
 	bool (*expects_proxy_header)(void *arg, const struct sl_conn_info *info);
-	/* applies results of other threads; returns their number; NULL: none */
+	/* applies other threads' results; returns their number */
 	unsigned (*poll)(void *arg);
-	/* deadline of the next poll(); NULL: never */
+	/* next poll(); NULL: never */
 	uint64_t (*next_ns)(void *arg);
 	void (*listeners)(void *arg, const struct sl_config *cfg);
-	/* writes bytes held back, before output is built; NULL: none */
+	/* writes bytes held back, before output is built; may be NULL */
 	void (*flush)(void *arg);
 	void *arg;
 };
 
+/* Returns the stream that the filter offers. */
 static inline struct sl_conn sl_filter_conn(struct sl_filter *f)
 {
 	return (struct sl_conn){f->offers, f};
 }
 
+/* Returns the lowest filter. */
 static inline struct sl_filter *sl_filter_bottom(struct sl_filter *f)
 {
 	while (f->under)

@@ -3,7 +3,7 @@
 
 const struct sl_front_ops *sl_front_detect(struct sl_span first)
 {
-	/* The h2 front checks the rest; no HTTP/1 method is called PRI. */
+	/* The h2 front checks the rest. No HTTP/1 method is called PRI. */
 	static const struct sl_span magic = SL_SPAN_LIT("PRI ");
 
 	if (first.len < magic.len)

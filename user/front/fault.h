@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which replies are failures of the server, by their statuses. */
+/* Classifies replies as failures of the server. */
 #ifndef SL_FRONT_FAULT_H
 #define SL_FRONT_FAULT_H
 
@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-/* The values are those of enum sl_eject: a pool counts the faults up to its own. */
+/* Values of enum sl_eject: a pool counts the faults up to its own. */
 enum sl_fault {
 	SL_FAULT_NONE,
 	SL_FAULT_LOST,    /* reset, or no reply in time */
@@ -15,12 +15,13 @@ enum sl_fault {
 	SL_FAULT_SERVER,  /* other 5xx; UNKNOWN, INTERNAL, DATA_LOSS */
 };
 
+/* Returns the fault that a status shows. */
 enum sl_fault sl_fault_of_http(unsigned status);
-/* DEADLINE_EXCEEDED, CANCELLED and others depend on the client. */
+/* Same for gRPC. DEADLINE_EXCEEDED, CANCELLED and others are NONE: they depend on the client. */
 enum sl_fault sl_fault_of_grpc(unsigned status);
 /*
- * Reads the status from a metadata block: the head's, or of a protocol with message prefixes the
- * trailers'. The SDK writes it first; later ones are not looked for.
+ * Reads *status from a metadata block: the head's or, if prefixed, the trailers'; default 200 or
+ * OK. Only the first fields count: the SDK writes it first. Returns its fault.
  */
 enum sl_fault sl_fault_of_reply(struct sl_span block, bool prefixed, unsigned *status);
 

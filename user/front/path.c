@@ -5,7 +5,6 @@
 
 #include "base/num.h"
 
-/* Returns the encoded length, or 0 if not allowed here. */
 static size_t take_char(const uint8_t *p, const uint8_t *end, uint8_t *c)
 {
 	int high, low;
@@ -30,12 +29,11 @@ static bool is_unreserved(uint8_t c)
 }
 
 /*
- * ENCODED: needlessly encoded characters. HERE and UP: "." and "..", decoded. WITH_PARAMETERS: one
- * of these with ";x".
+ * ENCODED: needlessly encoded characters. HERE and UP: "." and "..", decoded. WITH_PARAMETERS:
+ * these with ";x".
  */
 enum segment { NAME, ENCODED, EMPTY, HERE, UP, WITH_PARAMETERS, BROKEN };
 
-/* *end: the next slash. */
 static enum segment segment_at(const uint8_t *p, const uint8_t *limit, const uint8_t **end)
 {
 	const uint8_t *at = p;
@@ -85,7 +83,7 @@ bool sl_path_is_plain(struct sl_span path)
 	return true;
 }
 
-/* Copies a segment. Encoded characters use capital digits (RFC 3986 6.2.2.1). */
+/* Encoded characters use capital digits (RFC 3986 6.2.2.1). */
 static uint8_t *copy_name(uint8_t *out, const uint8_t *p, const uint8_t *end)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -212,7 +210,6 @@ static bool read_literal(struct sl_span path, uint8_t *to, struct sl_span *out, 
 	return true;
 }
 
-/* Returns the segment's end: a slash or backslash, encoded or not, of length *slash. */
 static const uint8_t *segment_end(const uint8_t *p, const uint8_t *end, size_t *slash)
 {
 	for (; p < end; p++) {
@@ -289,9 +286,12 @@ bool sl_path_read(struct sl_span path, uint8_t *literal, uint8_t *resolved,
 struct sl_span sl_path_behind(struct sl_span path, size_t len)
 {
 	const uint8_t *p = path.ptr, *end = path.ptr + path.len;
+	size_t plain = 0;
 	uint8_t c;
 
-	if (len <= path.len && !memchr(path.ptr, '%', len))
+	while (plain < len && plain < path.len && p[plain] != '%')
+		plain++;
+	if (plain == len)
 		return sl_span_skip(path, len);
 	while (len && p < end) {
 		size_t n = decode_byte(p, end, &c), reads = n == 3 && stays_encoded(c) ? 3 : 1;

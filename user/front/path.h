@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detects paths that servers interpret differently. A backend may or may not decode a path, merge
- * slashes and resolve dot segments. So it may serve a path that another route protects:
+ * Detects paths by which a backend could serve what another route protects:
  *
  *   /public/../admin   /public/%2e%2e/admin   /public/..;x/admin   //admin   /public%2f..%2fadmin
  *   /%61dmin
  *
- * A plain path has one interpretation (RFC 3986 2.1, 5.2.4, 6.2.2). It has none of these:
+ * A plain path has one interpretation (RFC 3986 2.1, 5.2.4, 6.2.2). It has no:
  * - a segment "." or "..", decoded, with or without parameters
  * - an empty segment other than the last
  * - a backslash, or an encoded slash, backslash or NUL
  * - an encoded unreserved character (letters, digits, - . _ ~)
  * - a % that does not begin two hexadecimal digits
  *
- * All functions are pure. A path without a leading slash ("*") is plain.
+ * A path without a leading slash ("*") is plain.
  */
 #ifndef SL_FRONT_PATH_H
 #define SL_FRONT_PATH_H
@@ -21,13 +20,13 @@
 #include <stdbool.h>
 #include "base/bytes.h"
 
-/* Returns true if the path has one interpretation. */
+/* Returns true for a plain path. */
 bool sl_path_is_plain(struct sl_span path);
 
 /*
- * Two decoded interpretations of a path that is passed on as sent. `literal` keeps %2F, %5C, %25
- * (in capitals), empty and dot segments. `resolved` decodes them, merges slashes and resolves dot
- * segments. If both match the same route, every server stays within it:
+ * Two decoded interpretations of a path, which is passed on as sent. `literal` keeps %2F, %5C, %25
+ * (in capitals), empty and dot segments; `resolved` resolves them. If both match the same route,
+ * every server stays within it:
  *
  *   sent                  literal               resolved
  *   /@scope%2fpkg         /@scope%2Fpkg         /@scope/pkg
@@ -37,7 +36,7 @@ bool sl_path_is_plain(struct sl_span path);
  */
 struct sl_path_readings {
 	struct sl_span literal, resolved;
-	bool climbs; /* has a segment `..` */
+	bool climbs;
 };
 
 /* Returns true if both interpretations equal the path. */
@@ -53,9 +52,9 @@ bool sl_path_read(struct sl_span path, uint8_t *literal, uint8_t *resolved,
 struct sl_span sl_path_behind(struct sl_span path, size_t len);
 
 /*
- * Normalises a path: decodes unreserved characters, resolves dot segments, merges slashes. `buf`
- * needs path.len bytes; *out points into it. Returns false for encoded slashes, backslashes or
- * NULs, and for dot segments with parameters or above the root.
+ * Decodes unreserved characters, resolves dot segments, merges slashes. `buf` needs path.len bytes;
+ * *out points into it. Returns false for encoded slashes, backslashes or NULs, and for dot segments
+ * with parameters or above the root.
  */
 bool sl_path_normalise(struct sl_span path, uint8_t *buf, struct sl_span *out);
 

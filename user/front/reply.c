@@ -27,7 +27,6 @@ static bool decode_header(struct sl_span v, struct sl_header *h, bool check_valu
 	return h->name.len && (!check_value || clean_value(h->value));
 }
 
-/* The front base64-encodes -bin values (gRPC). */
 static bool is_binary(struct sl_span v)
 {
 	size_t len = v.len ? v.ptr[0] : 0;
@@ -35,7 +34,6 @@ static bool is_binary(struct sl_span v)
 	return len >= 4 && v.len > len && memcmp(v.ptr + 1 + len - 4, "-bin", 4) == 0;
 }
 
-/* Server and Date of the backend replace the gateway's. */
 static bool head_header(struct sl_span v, struct sl_reply_parts *out)
 {
 	struct sl_reply *r = &out->reply;
@@ -160,7 +158,6 @@ bool sl_reply_is_ours(const struct sl_reply *r, struct sl_span name)
 		SL_SPAN_LIT("transfer-encoding"),
 	};
 
-	/* Lengths of all names tested below. */
 	static const uint32_t lengths = 1u << 2 | 1u << 4 | 1u << 6 | 1u << 7 | 1u << 10 |
 					1u << 11 | 1u << 12 | 1u << 14 | 1u << 16 | 1u << 17;
 

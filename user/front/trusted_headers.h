@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields that describe a request's origin: client address, listener (RFC 7239), identity by client
- * certificate or API key. The gateway writes them. A client's values are not passed on unchanged, and its
- * Connection field cannot remove them.
+ * Fields that describe a request's origin: client address, listener (RFC 7239), client certificate,
+ * API key. A client's values are not passed on unchanged, and its Connection field cannot remove
+ * them.
  */
 #ifndef SL_FRONT_TRUSTED_HEADERS_H
 #define SL_FRONT_TRUSTED_HEADERS_H
@@ -18,11 +18,10 @@ enum sl_trusted_header {
 	SL_TRUSTED_FORWARDED,
 	SL_TRUSTED_SUBJECT,
 	SL_TRUSTED_SAN,
-	SL_TRUSTED_KEY, /* name of the API key */
+	SL_TRUSTED_KEY,
 	SL_TRUSTED_CNT
 };
 
-/* Names in lower case. */
 extern const struct sl_span sl_trusted_header_names[SL_TRUSTED_CNT];
 
 /*

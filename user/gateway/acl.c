@@ -6,9 +6,9 @@
 
 #include "gateway/internal.h"
 
-enum { DEFAULTS = 2 }; /* 0.0.0.0/0 and ::/0 */
+enum { DEFAULTS = 2 };
 
-static struct sl_xdp *find_xdp(struct sl_gateway *g, const char *name)
+struct sl_xdp *sl_gateway_find_xdp(struct sl_gateway *g, const char *name)
 {
 	for (uint32_t i = 0; i < g->xdp_cnt; i++) {
 		if (strcmp(g->xdp[i].ifname, name) == 0)
@@ -47,6 +47,7 @@ static int apply_to(const struct sl_xdp *x, const struct sl_cfg_interface *ci)
 							    .action = SL_PREFIX_DENY,
 							    .origin = SL_PREFIX_OF_FILE};
 	}
+	sl_warn_of_hidden_tags(ci, x);
 	rc = sl_xdp_acl_vlan(x, ci->vlan);
 	if (!rc)
 		rc = sl_xdp_acl_apply(x, rules, cnt);
@@ -58,10 +59,9 @@ int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg)
 {
 	int rc = 0;
 
-	/* A removed interface is served until the restart. */
 	for (uint32_t i = 0; i < cfg->interface_cnt && !rc; i++) {
 		const struct sl_cfg_interface *ci = &cfg->interfaces[i];
-		const struct sl_xdp *x = find_xdp(g, ci->name);
+		const struct sl_xdp *x = sl_gateway_find_xdp(g, ci->name);
 
 		if (x)
 			rc = apply_to(x, ci);
@@ -72,7 +72,7 @@ int sl_acl_apply(struct sl_gateway *g, const struct sl_config *cfg)
 int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct sl_acl_rule *rules,
 			  uint32_t cnt, struct sl_err *err)
 {
-	struct sl_xdp *x = find_xdp(g, ifname);
+	struct sl_xdp *x = sl_gateway_find_xdp(g, ifname);
 	int rc = 0;
 
 	if (!x)
@@ -98,7 +98,7 @@ int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct
 int sl_gateway_acl_list(struct sl_gateway *g, const char *ifname, struct sl_acl_rule *rules,
 			uint32_t max)
 {
-	const struct sl_xdp *x = find_xdp(g, ifname);
+	const struct sl_xdp *x = sl_gateway_find_xdp(g, ifname);
 
 	return x ? sl_xdp_acl_list(x, rules, max) : -ENODEV;
 }

@@ -17,12 +17,13 @@
 
 enum {
 	BACKOFF_MIN_MS = 20,
+	AGENT_START_MS = 1000,
 	BACKOFF_MAX_MS = 5000,
 	SCAN_MS = 20,
-	FULL_RINGS = 64, /* limit of the slots of a pool, in default rings */
+	FULL_RINGS = 64, /* limit of a pool's slots, in default rings */
 	SLOTS_MIN = 32,
 };
-#define STABLE_NS SL_NS_PER_SEC /* a connection of this duration resets the back-off */
+#define STABLE_NS SL_NS_PER_SEC
 
 enum attempt { ATTEMPT_NONE, ATTEMPT_CONNECTED, ATTEMPT_FAILED };
 
@@ -36,7 +37,6 @@ static void set_info(struct sl_dialer *d, unsigned worker, const char *text, enu
 	pthread_mutex_unlock(&d->mgr->lock);
 }
 
-/* NULL: err describes the failure of the primary endpoint. */
 static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_worker *w,
 				       enum ep_kind *ep, struct sl_err *err)
 {
@@ -65,7 +65,6 @@ static struct sl_transport *dial_first(struct sl_dialer *d, const struct sl_work
 	return sl_dial(d, w, d->backend.fallback, false, &of_other);
 }
 
-/* Adds up to 50 % of jitter, against simultaneous attempts of gateways. */
 static void draw_retry(struct sl_dialer *d, unsigned *wait_ms, uint64_t now_ns)
 {
 	uint64_t jitter;
@@ -84,6 +83,9 @@ static void note_failure(struct sl_dialer *d, const char *why)
 	draw_retry(d, &d->backoff_ms, now_ns);
 	d->connected_ns = 0;
 	if (d->logged_down && now_ns < d->logged_ns + SL_DIAL_LOG_NS)
+		return;
+	/* The gateway's own agents start beside it. */
+	if (d->agent_cnt && !d->logged_down && d->backoff_ms < AGENT_START_MS)
 		return;
 	sl_log_warn("backend %s/%s: %s; retrying in %llu ms", d->pool_name, d->backend.name, why,
 		    (unsigned long long)((d->due_ns - now_ns) / SL_NS_PER_MS));
@@ -142,7 +144,7 @@ static enum attempt connect_all(struct sl_dialer *d)
 			return ATTEMPT_FAILED;
 		done = ATTEMPT_CONNECTED;
 	}
-	/* Connections that end at once must not cause attempts at a higher rate than failures. */
+	/* Connections that end at once must not be retried faster than failures. */
 	if (done == ATTEMPT_CONNECTED) {
 		d->connected_ns = sl_now_ns();
 		d->backoff_ms = BACKOFF_MIN_MS;
@@ -166,7 +168,6 @@ static void maintain_links(struct sl_dialer *d)
 	}
 }
 
-/* Releases the lock while waiting. One idle thread waits for the next scan, others for a signal. */
 static void wait_for_work(struct sl_conn_mgr *cm)
 {
 	uint64_t due_ns = sl_dial_timer_next_ns(cm);
@@ -271,7 +272,8 @@ static bool copy_names(struct sl_dialer *d, const char *pool, const struct sl_cf
 	d->pool_name = strdup(pool);
 	d->backend.owner = b->owner;
 	d->backend.concurrency = b->concurrency;
-	d->backend.health_hash = b->health_hash;
+	d->backend.way = b->way;
+	d->backend.server_hash = b->server_hash;
 	d->backend.device_port = b->device_port;
 	d->backend.tos = b->tos;
 	return d->pool_name && copy_text(&d->backend.name, b->name) &&
@@ -290,7 +292,6 @@ static void register_dialer(struct sl_conn_mgr *cm, struct sl_dialer *d)
 	if (d->backend.first)
 		sl_list_add_tail(&cm->with_bootstrap, &d->bootstrap_node);
 	cm->dialer_cnt++;
-	/* New dialers are due in their order, before all others. */
 	d->due_ns = cm->added++;
 	sl_dial_timer_update(d, sl_now_ns());
 }
@@ -310,12 +311,12 @@ struct sl_dialer *sl_dialer_add(struct sl_conn_mgr *cm, const struct sl_cfg_pool
 	d->mgr = cm;
 	d->generation = generation;
 	if (sl_server_is(&pool->backends[b]))
-		d->agent_cnt = agent_cnt;
+		d->agent_cnt = pool->backends[b].way == SL_VIA_STACK ? cm->worker_cnt : agent_cnt;
 	d->backoff_ms = d->reconnect_ms = BACKOFF_MIN_MS;
 	d->seen = (struct link_snapshot *)&d->workers[cm->worker_cnt];
 	for (unsigned i = 0; i < cm->worker_cnt; i++)
 		d->seen[i].backend = d->workers[i].backend = backends[i];
-	/* Slots are pinned memory; a worker with many backends has few requests on each. */
+	/* Slots are pinned memory; with many backends each has few requests. */
 	sl_rpc_config_default(&rpc);
 	d->slots = rpc.slots;
 	while (d->slots > SLOTS_MIN && d->slots * each_has > FULL_RINGS * rpc.slots)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A binary heap of dialers by due time. A function that changes a due time sets it here, under the
- * lock. Workers change links without a signal, so a periodic scan reads the state of each link. It
- * updates dialers whose links have changed, and those with needs_scan.
- */
+/* A heap of dialers by due time. A periodic scan finds links that workers have changed. */
 #include "gateway/dial_impl.h"
 
 #include <errno.h>
@@ -46,7 +42,6 @@ static void sift_down(struct sl_conn_mgr *cm, struct dial_timer due, uint32_t at
 	place_at(cm, due, at);
 }
 
-/* The entry at index `at` is overwritten. */
 static void sift(struct sl_conn_mgr *cm, struct dial_timer due, uint32_t at)
 {
 	if (at && is_earlier(&due, &cm->timers[(at - 1) / 2]))
@@ -110,7 +105,7 @@ void sl_dial_timer_set(struct sl_dialer *d)
 	d->needs_scan = false;
 	for (unsigned i = 0; i < d->mgr->worker_cnt; i++) {
 		const struct worker_link *wl = &d->workers[i];
-		/* Read before all else, so that the next scan sees later changes. */
+		/* Read first: the next scan must see later changes. */
 		enum sl_backend_state link = sl_backend_ref_state(wl->backend);
 		uint64_t at;
 
@@ -128,10 +123,7 @@ void sl_dial_timer_set(struct sl_dialer *d)
 	set_time(d, due);
 }
 
-/*
- * Logs when all links of a backend become unready, and once a minute. Agents of the gateway log
- * repetitions themselves.
- */
+/* Logs when all links of a backend become unready, and then once a minute unless an agent does. */
 static void log_readiness(struct sl_dialer *d, uint64_t now_ns)
 {
 	bool has_unready = false, has_up = false, again;
@@ -172,7 +164,6 @@ struct sl_dialer *sl_dial_timer_pop(struct sl_conn_mgr *cm, uint64_t now_ns)
 	while (sl_dial_timer_next_ns(cm) <= now_ns) {
 		struct sl_dialer *d = cm->timers[0].d;
 
-		/* A silent peer may have answered since the last scan. */
 		sl_dial_timer_update(d, now_ns);
 		if (d->heap_pos == 1 && cm->timers[0].at_ns <= now_ns) {
 			sl_dial_timer_cancel(d);

@@ -12,7 +12,6 @@ enum {
 	SWITCH_MS = 30000,
 };
 
-/* Returns ep, or the endpoint that replaces the fallback. */
 static enum ep_kind resting_ep(const struct sl_dialer *d, enum ep_kind ep)
 {
 	return ep != EP_FALLBACK ? ep : d->backend.first ? EP_BOOTSTRAP : EP_PRIMARY;
@@ -31,7 +30,7 @@ void sl_ep_switch_reset(struct sl_dialer *d, unsigned worker, enum ep_kind ep, b
 	wl->offered = wl->peer_mismatch = false;
 	wl->silent_ns = wl->probe_ns = 0;
 	if (d->stop)
-		return; /* its members may be freed soon */
+		return; /* the backend may be freed soon */
 	sl_rpc_channel_traffic(wl->backend->channel, &t);
 	promo_candidate_begin(&wl->promo, &t, now_ns);
 }
@@ -44,7 +43,6 @@ uint64_t sl_ep_switch_due_ns(const struct sl_dialer *d, unsigned worker)
 	return due && sl_backend_ref_state(wl->backend) == SL_BACKEND_UP ? wl->next_ns : UINT64_MAX;
 }
 
-/* Under the lock. */
 static void retry_later(struct sl_dialer *d, struct worker_link *wl, uint64_t now_ns)
 {
 	wl->offered = false;

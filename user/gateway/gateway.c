@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/internal.h"
+#include "gateway/server_ports.h"
+#include "gateway/upstreams.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,8 +18,7 @@
 #include "net/handover.h"
 #include "xio/probe.h"
 
-/* 2048 bytes hold an MTU of 1500, and save memory. */
-enum { FRAME_SIZE_MIN = 2048, FRAME_SIZE_MAX = 4096, BUSY_POLL_US = 20 };
+enum { FRAME_SIZE_MIN = 2048, BUSY_POLL_US = 20 };
 enum { POOL_NAMES_LEN = 48 };
 #define OPEN_WAIT_NS (2 * SL_NS_PER_SEC)
 #define GONE_WAIT_NS (30 * SL_NS_PER_SEC)
@@ -28,7 +29,10 @@ static int fail_errno(struct sl_err *err, int rc, const char *what)
 	return rc < 0 ? rc : -rc;
 }
 
-/* Links without Ethernet headers, such as lo and WireGuard, are served by kernel sockets. */
+/*
+ * Selects XDP or sockets. Kernel sockets serve links without Ethernet headers, such as lo and
+ * WireGuard.
+ */
 static int choose_links(struct sl_gateway *g, struct sl_err *err)
 {
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
@@ -59,11 +63,14 @@ static int open_interface(struct sl_gateway *g, uint32_t i, struct sl_err *err)
 	const struct sl_cfg_interface *ci = &g->cfg->interfaces[i];
 	const struct sl_cfg_location at = sl_config_location(g->cfg, ci->line);
 	struct sl_xdp *x = &g->xdp[g->xdp_cnt];
+	char above[128];
 	struct sl_xdp_options o = {
 		.worker_cnt = g->cfg->worker_cnt,
 		.service_cnt = g->service_max,
 		.service_least = g->cfg->pool_cnt ? g->cfg->pool_cnt : 1,
 		.generic = ci->mode == SL_ATTACH_GENERIC,
+		.vlans = ci->vlan != SL_VLAN_NONE ||
+			 sl_probe_vlans_above(ci->name, above, sizeof(above)),
 		.share = g->xdp_cnt ? &g->xdp[0] : NULL,
 	};
 	int rc = sl_xdp_open(x, ci->name, &o, err);
@@ -75,7 +82,7 @@ static int open_interface(struct sl_gateway *g, uint32_t i, struct sl_err *err)
 	if (rc)
 		return rc;
 	g->links[i].xdp = g->xdp_cnt++;
-	if (g->service_max > x->service_cnt) /* the maps of an adopted program have a fixed size */
+	if (g->service_max > x->service_cnt) /* maps of an adopted program have a fixed size */
 		g->service_max = x->service_cnt;
 	if (ci->mode == SL_ATTACH_NATIVE && x->generic)
 		return sl_fail(err, -EOPNOTSUPP, "%s:%d: interface %s: mode = native, but: %s",
@@ -101,14 +108,14 @@ static int open_interfaces(struct sl_gateway *g, struct sl_err *err)
 	return rc;
 }
 
-/* A frame must hold the largest MTU, the Ethernet header and the kernel's headroom. */
+/*
+ * Sets the frame size: the largest MTU, the Ethernet header and the kernel's headroom, if possible.
+ */
 static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 {
-	uint32_t need = 0;
+	uint32_t mtu = 0;
 
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
-		const struct sl_cfg_location at =
-			sl_config_location(g->cfg, g->cfg->interfaces[i].line);
 		struct sl_nic_info nic;
 		int rc = 0;
 
@@ -117,16 +124,10 @@ static int choose_frame_size(struct sl_gateway *g, struct sl_err *err)
 		rc = sl_probe_nic(g->cfg->interfaces[i].name, &nic);
 		if (rc)
 			return fail_errno(err, rc, g->cfg->interfaces[i].name);
-		need = sl_xsk_frame_need(nic.mtu) > need ? sl_xsk_frame_need(nic.mtu) : need;
-		if (need > FRAME_SIZE_MAX)
-			return sl_fail(
-				err, -EMSGSIZE,
-				"%s:%d: interface %s: MTU %u needs frames of %u bytes; AF_XDP "
-				"allows %d, so lower the MTU",
-				at.file, at.line, g->cfg->interfaces[i].name, nic.mtu, need,
-				FRAME_SIZE_MAX);
+		mtu = nic.mtu > mtu ? nic.mtu : mtu;
 	}
-	g->frame_size = need <= FRAME_SIZE_MIN ? FRAME_SIZE_MIN : FRAME_SIZE_MAX;
+	g->frame_size =
+		mtu <= sl_port_frame_mtu(FRAME_SIZE_MIN) ? FRAME_SIZE_MIN : SL_FRAME_SIZE_MAX;
 	return 0;
 }
 
@@ -164,7 +165,6 @@ static int open_port(struct sl_gateway *g, uint32_t iface, uint16_t queue, struc
 	return rc;
 }
 
-/* Queue q of each interface has the same worker. */
 static int open_ports(struct sl_gateway *g, struct sl_err *err)
 {
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
@@ -197,13 +197,12 @@ static int open_ports(struct sl_gateway *g, struct sl_err *err)
 			if (rc)
 				return rc;
 		}
-		/* Worker 0 has the first queue. */
-		sl_warn_of_link(ci, &g->xdp[i], g->workers[0].ports[g->workers[0].port_cnt - 1]);
+		sl_warn_of_generic_mode(ci, &g->xdp[g->links[i].xdp],
+					g->workers[0].ports[g->workers[0].port_cnt - 1]);
 	}
 	return 0;
 }
 
-/* After all ports: the indexes of the others are known. */
 static void prepare_queues(struct sl_gateway *g)
 {
 	for (uint32_t i = 0; i < g->cfg->interface_cnt; i++) {
@@ -243,7 +242,9 @@ static int build_workers(struct sl_gateway *g, struct sl_err *err)
 
 	if (g->worker_cnt > 1) {
 		g->hub = sl_handover_hub_create(g->worker_cnt,
-						g->cfg->limits.max_connections * g->worker_cnt,
+						(g->cfg->limits.max_connections +
+						 sl_core_server_conns(g->cfg, g->frame_size)) *
+							g->worker_cnt,
 						g->frame_size);
 		if (!g->hub)
 			return fail_errno(err, -errno, "hand-over directory");
@@ -285,6 +286,7 @@ int sl_gateway_start(struct sl_gateway *g, struct sl_err *err)
 		if (rc)
 			return fail_errno(err, rc, "cannot start a worker");
 	}
+	sl_upstreams_follow(g, sl_now_ns());
 	rc = sl_tls_threads_start(g->tls_threads, g->cfg);
 	if (rc)
 		return fail_errno(err, rc, "cannot start handshakes");
@@ -294,7 +296,7 @@ int sl_gateway_start(struct sl_gateway *g, struct sl_err *err)
 	return 0;
 }
 
-/* Called before packets are redirected. */
+/* Opens listening sockets, and gives workers the addresses. Must precede redirection of packets. */
 static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 {
 	uint32_t cnt;
@@ -308,6 +310,9 @@ static int prepare_listeners(struct sl_gateway *g, struct sl_err *err)
 		return -EADDRINUSE;
 	if (l && sl_ports_reserve(&g->ports, g->cfg, (struct sl_ports_want){l, cnt}, err))
 		return -EADDRINUSE;
+	for (uint32_t i = 0; i < g->xdp_cnt && !rc; i++)
+		rc = sl_xdp_edge_ports(&g->xdp[i], g->cfg->limits.port_first,
+				       g->cfg->limits.port_last);
 	for (unsigned w = 0; w < g->worker_cnt && !rc; w++)
 		rc = sl_net_set_listeners(&g->workers[w].net, l, cnt);
 	if (!rc)
@@ -325,13 +330,18 @@ struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *e
 	g->cfg = g->first.cfg = cfg;
 	g->host.fd = g->routes.fd = -1;
 	g->generation = &g->first;
-	/* Maps cannot grow, so they have room for any later configuration. */
+	/* Maps cannot grow: make room for any configuration. */
 	g->service_max = SL_MAX_SERVICES;
 	g->start_ns = sl_now_ns();
 	g->xdp = calloc(cfg->interface_cnt + 1, sizeof(*g->xdp));
 	g->links = calloc(cfg->interface_cnt + 1, sizeof(*g->links));
 	g->link_cnt = cfg->interface_cnt;
-	rc = g->xdp && g->links ? choose_links(g, err) : fail_errno(err, -ENOMEM, "gateway");
+	rc = sl_upstreams_start(g) ? fail_errno(err, -errno, "health checks") : 0;
+	if (!rc)
+		rc = g->xdp && g->links ? choose_links(g, err)
+					: fail_errno(err, -ENOMEM, "gateway");
+	if (!rc)
+		rc = sl_server_ports_check(cfg, err);
 	if (!rc)
 		rc = sl_host_addrs_open(&g->host, err);
 	if (!rc)
@@ -370,11 +380,12 @@ void sl_gateway_close(struct sl_gateway *g)
 	sl_queues_close(g);
 	for (unsigned i = 0; i < g->worker_cnt; i++)
 		sl_worker_fini(&g->workers[i]);
+	sl_upstreams_close(g);
 	sl_tls_threads_free(g->tls_threads);
 	sl_handover_hub_destroy(g->hub);
 	for (uint32_t i = 0; i < g->xdp_cnt; i++)
 		sl_xdp_close(
-			&g->xdp[g->xdp_cnt - 1 - i]); /* the others share the maps of the first */
+			&g->xdp[g->xdp_cnt - 1 - i]); /* the others share the first one's maps */
 	sl_snapshot_fini(g);
 	sl_cfg_gens_free(g);
 	sl_host_addrs_close(&g->host);

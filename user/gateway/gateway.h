@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The running gateway: attached interfaces, started workers, connected backends. No function is called
- * per packet or request.
+ * The running gateway. Control thread, unless a comment says otherwise.
  *
  *   sl_gateway_open -> (capabilities dropped) -> sl_gateway_start -> [ worker threads ]
  *       -> sl_gateway_drain -> sl_gateway_close
  *
- * The control thread calls all functions unless a comment says otherwise.
- *
- * Reload: sl_gateway_reload() sends the tables of the next configuration to the workers.
- * sl_gateway_step() is then called every few milliseconds until it returns false. After new
- * backends were dialled, each worker switches between two bursts. Exchanges finish under their
- * first configuration, which is freed after the last one.
+ * After sl_gateway_reload(), call sl_gateway_step() every few milliseconds until it returns false.
  */
 #ifndef SL_GATEWAY_GATEWAY_H
 #define SL_GATEWAY_GATEWAY_H
@@ -30,53 +24,66 @@
 #include "tcp/tcp.h"
 #include "udp/udp.h"
 #include "xio/xdp/acl_map.h"
+#include "xio/xdp/offender_map.h"
 
 struct sl_gateway;
 struct sl_ring;
 
+/* Calls emit for interfaces that strip VLAN tags which matter, as sl_config_each_warning() does. */
+void sl_gateway_each_link_warning(const struct sl_config *cfg, sl_config_warn_fn *emit, void *arg);
+
 /*
- * Attaches to the interfaces and allocates memory: every step that needs capabilities. Starts no
- * thread. cfg must outlive the gateway. Returns NULL and one line in err on failure.
+ * Does all that needs capabilities. Starts no thread. cfg must outlive the gateway. Returns NULL
+ * and err.
  */
 struct sl_gateway *sl_gateway_open(const struct sl_config *cfg, struct sl_err *err);
 /*
- * Starts workers and dialers. sl_gateway_step() opens the listeners once each pool has a backend,
- * or all its backends were dialled. Returns 0, or -errno and one line in err.
+ * Starts the threads. sl_gateway_step() opens the listeners once each pool has a backend, or all
+ * its backends were dialled. Returns 0, or -errno and err; close the gateway then.
  */
 int sl_gateway_start(struct sl_gateway *g, struct sl_err *err);
+/* Returns true once the listeners are open. */
 bool sl_gateway_is_open(const struct sl_gateway *g);
-/* Writes one line: the state, and the pools without a backend. */
+/* Writes the state, and pools without a backend, in one line, cut at len. */
 void sl_gateway_status(const struct sl_gateway *g, char *text, size_t len);
 
-/* Returns true if each pool has a backend that is up, else false and the reason in why. */
+/* Returns false and why if the gateway drains, or a pool has no backend up. */
 bool sl_gateway_ready(const struct sl_gateway *g, struct sl_err *why);
 
-/* Returns true if the pool, by index in the configuration, has a backend that is up. */
+/* Returns true if a backend is up and not drained. `pool`: index in the configuration. */
 bool sl_gateway_pool_ready(const struct sl_gateway *g, uint32_t pool);
 
-/* Refuses new connections. Returns true once no exchange is left. May be called again. */
+/* Refuses new connections. Call until it returns true: no exchange is left. */
 bool sl_gateway_drain(struct sl_gateway *g);
 /*
- * Begins to replace the configuration by next, which must be checked. The gateway owns next if 0 is
- * returned. Returns -EBUSY while another reload runs. Returns another -errno and one line in err
- * without any change.
+ * Begins to replace the configuration by `next`, which must be checked. Returns 0: the gateway owns
+ * it; -EBUSY during another reload, or another -errno and err.
  */
 int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_err *err);
-/* Continues a reload. Returns true until its configuration is in force in all workers. */
+/*
+ * Does the control thread's periodic work: changes of the host, servers, reload. Returns true
+ * during a reload.
+ */
 bool sl_gateway_step(struct sl_gateway *g);
+/*
+ * Return a descriptor, and a time or UINT64_MAX: sl_gateway_step() has checks of servers to do when
+ * it is readable or due. Other work of sl_gateway_step() needs calls at intervals.
+ */
+int sl_gateway_fd(const struct sl_gateway *g);
+uint64_t sl_gateway_due_ns(const struct sl_gateway *g);
 
-/* Stops all threads and frees the gateway. */
+/* Stops all threads and frees all. */
 void sl_gateway_close(struct sl_gateway *g);
 
 /* Returns true and one line in why if an interface is down or was removed. */
 bool sl_gateway_fault(const struct sl_gateway *g, struct sl_err *why);
 /*
- * Returns true and one line in why if a restart can end a fault: an interface was created again,
- * the XDP program was detached, or all interfaces have been gone for 30 s.
+ * Returns true and one line in why if a restart can help: an interface was created again, the XDP
+ * program was detached, or all interfaces have been gone for 30 s.
  */
 bool sl_gateway_needs_restart(struct sl_gateway *g, uint64_t now_ns, struct sl_err *why);
 
-/* The snapshot. Its arrays are valid until the next one. */
+/* Snapshot. Arrays are valid until the next one. */
 struct sl_port_info {
 	char ifname[16];
 	uint16_t queue;
@@ -91,8 +98,8 @@ struct sl_dial_stats {
 };
 
 struct sl_backend_health_info {
-	uint64_t ejections, faults; /* of this worker */
-	uint32_t ejected, trial, drained, backup, other_zone;
+	uint64_t ejections, faults, silences; /* by this worker */
+	uint32_t ejected, silent, trial, drained, backup, other_zone;
 	uint32_t weight;
 };
 
@@ -117,7 +124,7 @@ struct sl_worker_info {
 	int cpu;
 	uint64_t loops, busy_loops, sleeps;
 	uint32_t frames, frames_free, exchanges, exchanges_used, clients;
-	uint32_t conn_bytes; /* of an idle connection, all layers */
+	uint32_t conn_bytes; /* of an idle connection */
 	struct sl_tcp_stats tcp;
 	struct sl_udp_stats udp;
 	struct sl_sock_stats sock;
@@ -130,13 +137,14 @@ struct sl_worker_info {
 	uint32_t port_cnt;
 	struct sl_backend_info *backends;
 	uint32_t backend_cnt, backend_max;
-	struct sl_subset_info subsets[SL_MAX_SERVICES]; /* by index of the pool in cfg */
+	struct sl_subset_info subsets[SL_MAX_SERVICES]; /* by pool in cfg */
 };
 
 struct sl_interface_info {
 	char name[16];
 	char attach[128];
 	uint64_t verdicts[SL_RX_VERDICT_CNT];
+	uint32_t offenders; /* sources listed, at most a second ago */
 };
 
 struct sl_gateway_info {
@@ -149,53 +157,65 @@ struct sl_gateway_info {
 	struct sl_interface_info *interfaces;
 	uint32_t interface_cnt;
 };
-/* Reads the counters of all workers. The snapshot belongs to the gateway. */
+/* Fills and returns the gateway's snapshot. */
 const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g);
 
-/* Returns the index of a pool in the maps, which is fixed until the pool is removed. */
+/* Returns the index of a pool in the maps, fixed until its removal. */
 uint32_t sl_gateway_slot(const struct sl_gateway *g, uint32_t pool);
-/* Return entries of the mmapped BPF maps; sl_gateway_live() copies a consistent one. */
+/* Returns an entry of the mmapped BPF maps, which the worker writes; valid until the close. */
 const struct sl_svc_hist *sl_gateway_hist(const struct sl_gateway *g, uint32_t worker,
 					  uint32_t slot, enum sl_stage stage);
+/* Copies a consistent sl_svc_live of the maps. */
 void sl_gateway_live(const struct sl_gateway *g, uint32_t worker, uint32_t slot,
 		     struct sl_svc_live *out);
-/* Return counters, valid until the next reload. route: cfg->route_cnt stands for no route. */
+/*
+ * Return a route's or pool's reply counters, valid until the next reload. route: cfg->route_cnt: no
+ * route.
+ */
 const struct sl_route_codes *sl_gateway_route_codes(const struct sl_gateway *g, uint32_t worker,
 						    uint32_t route);
 const struct sl_codes *sl_gateway_pool_codes(const struct sl_gateway *g, uint32_t worker,
 					     uint32_t pool);
-/* Writes an entry of the map sl_stages. Returns 0 or -errno. */
+/* Writes an entry of the BPF map sl_stages. Returns 0, also without XDP, or -errno. */
 int sl_gateway_set_stage(struct sl_gateway *g, const struct sl_stage_key *key,
 			 const struct sl_stage_times *v);
+/* Removes all entries of sl_stages. */
 void sl_gateway_clear_stages(struct sl_gateway *g);
+/* Returns an operator's overrides of a pool, which workers read; valid until the close. */
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot);
 
-/* What an operator has set of a backend. It lasts until the gateway ends or the endpoint changes. */
+/* Set by an operator; lasts until the gateway ends or the endpoint changes. */
 struct sl_backend_override {
 	bool drain;
 	uint32_t weight; /* 0: as configured */
 };
-/* Read and replace the overrides of a backend. Return 0, or -ENOENT. */
+/* Reads an operator's override of a backend. Returns 0, or -ENOENT: no such backend. */
 int sl_gateway_override(const struct sl_gateway *g, const char *pool, const char *backend,
 			struct sl_backend_override *out);
+/* Sets an override. Returns 0, or -ENOENT: no such backend. */
 int sl_gateway_override_set(struct sl_gateway *g, const char *pool, const char *backend,
 			    const struct sl_backend_override *o);
 
 /*
- * Returns a worker's ring of finished exchanges (core/event.h), for one reader. NULL: no such
- * worker, or no records.
+ * Returns the worker's ring of finished exchanges (core/event.h), for one reader; NULL: no such
+ * worker.
  */
 struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker);
 
-/* Makes the workers fill those rings, or not. */
+/* Starts or stops the records of finished exchanges, in all workers. */
 void sl_gateway_want_events(struct sl_gateway *g, bool wanted);
 
 /*
- * Adds rules to the access list of an interface (xio/xdp/acl_map.h). Action 0 removes the rule of
- * its prefix. Stops at the first error. Returns 0, or -errno and one line in err.
+ * Adds rules to an access list (xio/xdp/acl_map.h). Action 0 removes the rule of its prefix. Stops
+ * at the first error. Returns 0, or -errno and err.
  */
 int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct sl_acl_rule *rules,
 			  uint32_t cnt, struct sl_err *err);
+/* Copies at most max sources whose packets are dropped for a time. Returns their number, or 0. */
+uint32_t sl_gateway_offenders(struct sl_gateway *g, const char *ifname,
+			      struct sl_xdp_offender *list, uint32_t max);
+/* Serves a source again. Returns 0, -ENOENT: it is not listed, or -ENODEV. */
+int sl_gateway_unlist(struct sl_gateway *g, const char *ifname, const struct sl_addr *source);
 /* Copies at most max rules. Returns the number of existing rules, or -ENODEV. */
 int sl_gateway_acl_list(struct sl_gateway *g, const char *ifname, struct sl_acl_rule *rules,
 			uint32_t max);

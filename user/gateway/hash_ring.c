@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects the workers for which a dialer dials. Each pool of a generation has a ring of its dialers,
- * of which a worker uses a part (subset.h). During a reload a dialer is on two rings: of the
- * generation in force and of the next. A worker uses it if either ring says so. An unused link is
- * released once the worker has enough others; its requests finish first.
+ * Each pool of a generation has a ring of dialers. In a reload, a worker uses a dialer if either
+ * ring says so. An unused link is released, after its requests, once the worker has enough others.
  *
  *   sl_hash_ring_enter (PREPARE) -> sl_hash_rings_switch (SWITCH) -> sl_hash_rings_update, periodic
  */
@@ -21,8 +19,8 @@ struct sl_hash_ring {
 	char *pool_name;
 	uint32_t generation, cnt;
 	bool in_force;
-	struct sl_dialer **at;   /* [cnt]; NULL: could not be created */
-	struct sl_subset used[]; /* [worker_cnt] */
+	struct sl_dialer **at; /* [cnt]; NULL: could not be created */
+	struct sl_subset used[];
 };
 
 static bool is_used(const struct sl_conn_mgr *cm, const struct ring_pos *s, unsigned worker)
@@ -44,7 +42,7 @@ static void update_used(struct sl_dialer *d)
 		atomic_store(&d->workers[w].used, used);
 	}
 	if (changed && !d->busy && !d->stop)
-		sl_dial_timer_set(d); /* a busy one sets it when it ends */
+		sl_dial_timer_set(d); /* a busy one sets it at its end */
 }
 
 static void update_all_used(const struct sl_hash_ring *r)
@@ -158,7 +156,9 @@ bool sl_hash_rings_ready(struct sl_conn_mgr *cm)
 	return ready;
 }
 
-/* Agents of the gateway start at the same time, so failed attempts do not count. */
+/*
+ * Returns true if connected or failed. Agents start at the same time: their failures do not count.
+ */
 static bool is_tried(const struct sl_dialer *d, unsigned worker)
 {
 	enum sl_backend_state link = sl_backend_ref_state(d->workers[worker].backend);
@@ -250,7 +250,6 @@ static bool is_up_anywhere(const struct sl_dialer *d)
 	return up_anywhere;
 }
 
-/* Returns false if the worker's mailbox is full. */
 static bool release_link(struct sl_dialer *d, struct sl_worker *w)
 {
 	struct worker_link *wl = &d->workers[w->index];
@@ -261,7 +260,6 @@ static bool release_link(struct sl_dialer *d, struct sl_worker *w)
 	return true;
 }
 
-/* Returns false if some are left. */
 static bool release_unused(struct sl_conn_mgr *cm, const struct sl_hash_ring *r, unsigned worker)
 {
 	for (uint32_t i = 0; i < r->cnt; i++) {
@@ -274,7 +272,6 @@ static bool release_unused(struct sl_conn_mgr *cm, const struct sl_hash_ring *r,
 	return true;
 }
 
-/* Returns when to call again without a change of links. */
 static uint64_t update_subset(struct sl_conn_mgr *cm, struct sl_hash_ring *r, unsigned worker,
 			      const bool *up_anywhere, uint64_t now_ns)
 {

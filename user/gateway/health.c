@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health of backends and overrides by an operator, for the control thread. */
 #include "gateway/internal.h"
 
 #include <errno.h>
@@ -57,6 +56,8 @@ void sl_snapshot_health(const struct sl_backend_ref *m, struct sl_backend_info *
 	bi->health = (struct sl_backend_health_info){
 		.ejections = atomic_load_explicit(&m->ejections, memory_order_relaxed),
 		.faults = atomic_load_explicit(&m->faults, memory_order_relaxed),
+		.silences = atomic_load_explicit(&m->silences, memory_order_relaxed),
+		.silent = atomic_load_explicit(&m->silent, memory_order_relaxed),
 		.ejected = state == SL_HEALTH_EJECTED,
 		.trial = state == SL_HEALTH_TRIAL,
 		.drained = atomic_load(&h->drained),

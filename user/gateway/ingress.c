@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces whose packets kernel sockets must not take, because XDP decides on them. */
 #include <errno.h>
 #include <linux/if_vlan.h>
 #include <linux/sockios.h>
@@ -14,9 +13,8 @@
 #include "base/log.h"
 #include "gateway/ports.h"
 
-enum { STACKED_MAX = 8 /* VLANs on each other */ };
+enum { STACKED_MAX = 8 };
 
-/* Returns the interface below a VLAN interface; 0: it is none. */
 static int below_vlan(int fd, const char *name)
 {
 	struct vlan_ioctl_args a = {.cmd = GET_VLAN_REALDEV_NAME_CMD};

@@ -14,7 +14,6 @@
 #include "core/pool.h"
 #include "gateway/dial.h"
 
-/* Returns the map index of the only pool, whose overload refuses connections. */
 static uint16_t shed_service(const struct sl_cfg_gen *ed)
 {
 	const struct sl_config *cfg = ed->cfg;
@@ -103,7 +102,6 @@ struct entries {
 	uint16_t shed_service;
 };
 
-/* Adds one entry per address of the host for a listener on any address. */
 static void add_listener(const struct sl_gateway *g, struct entries *e,
 			 const struct sl_net_listener *l)
 {
@@ -126,6 +124,20 @@ static void add_listener(const struct sl_gateway *g, struct entries *e,
 	}
 }
 
+static void add_local_ports(const struct sl_gateway *g, struct entries *e)
+{
+	static const uint8_t families[] = {4, 6}, any[16];
+
+	e->shed_service = SL_ANY_SERVICE;
+	for (unsigned i = 0; g->cfg->limits.port_first && i < SL_ARRAY_LEN(families); i++)
+		add_listener(g, e,
+			     &(struct sl_net_listener){
+				     .at = sl_addr_of(families[i], any,
+						      htobe16(g->cfg->limits.port_first)),
+				     .protocol = IPPROTO_TCP,
+			     });
+}
+
 static int compare_entries(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -135,12 +147,13 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /*
- * Returns all entries, sorted, each key once; the caller frees them. An exact address wins against
- * "*", and a listener in force against one with only old connections. NULL: out of memory.
+ * Returns all entries, sorted, each key once, for the caller to free. An exact address precedes
+ * "*", and a listener in force a removed one.
  */
 static struct sl_xdp_listener *list_entries(const struct sl_gateway *g, uint32_t *cnt)
 {
-	const size_t max = (g->listening_cnt + g->stale_cnt) * ((size_t)g->host.addr_cnt + 1) + 1;
+	const size_t max =
+		(g->listening_cnt + g->stale_cnt + 2) * ((size_t)g->host.addr_cnt + 1) + 1;
 	struct entries e = {.shed_service = shed_service(g->generation)};
 	struct sl_xdp_listener *list = calloc(max, sizeof(*list));
 
@@ -152,6 +165,7 @@ static struct sl_xdp_listener *list_entries(const struct sl_gateway *g, uint32_t
 		e.rank = 2;
 		for (uint32_t i = 0; i < g->stale_cnt; i++)
 			add_listener(g, &e, &g->stale[i]);
+		add_local_ports(g, &e);
 		qsort(e.list, e.cnt, sizeof(*e.list), compare_entries);
 		for (uint32_t i = 0; i < e.cnt; i++) {
 			if (!*cnt || sl_xdp_compare_listeners(&list[*cnt - 1], &e.list[i].l))
@@ -191,7 +205,6 @@ static void add_unix_socket(struct sl_worker_msg *m, const struct sl_unix_socket
 		sl_log_err("cannot pass a listening socket: %s", strerror(errno));
 }
 
-/* Each worker gets its own descriptors. */
 static void tell_worker(const struct sl_gateway *g, struct sl_worker *w)
 {
 	struct sl_worker_msg m = {.verb = SL_WORKER_LISTEN};
@@ -263,8 +276,8 @@ void sl_listeners_trim(struct sl_gateway *g)
 static void log_mtu(const struct sl_xdp *x, uint32_t mtu, uint32_t most)
 {
 	if (mtu > most)
-		sl_log_warn("interface %s: the MTU changed from %u to %u; frames hold %u, and "
-			    "longer packets are dropped until a restart",
+		sl_log_warn("interface %s: the MTU changed from %u to %u; packets longer than %u "
+			    "are dropped until a restart",
 			    x->ifname, x->mtu, mtu, most);
 	else if (mtu != x->mtu)
 		sl_log_info("interface %s: the MTU changed from %u to %u", x->ifname, x->mtu, mtu);
@@ -272,12 +285,11 @@ static void log_mtu(const struct sl_xdp *x, uint32_t mtu, uint32_t most)
 
 static int follow_link(struct sl_gateway *g, struct sl_xdp *x, const struct sl_host_link *link)
 {
-	const uint32_t most = g->frame_size - sl_xsk_frame_need(0);
 	const uint32_t mtu = link->mtu ? link->mtu : x->mtu;
 	struct sl_worker_msg msg = {
 		.verb = SL_WORKER_LINK,
 		.ifindex = x->ifindex,
-		.number = mtu < most ? mtu : most,
+		.number = mtu,
 	};
 	int rc = 0;
 
@@ -290,7 +302,8 @@ static int follow_link(struct sl_gateway *g, struct sl_xdp *x, const struct sl_h
 		rc = sl_xdp_edge_mac(x, link->mac);
 	if (rc)
 		return rc;
-	log_mtu(x, mtu, most);
+	log_mtu(x, mtu,
+		sl_gateway_takes_chains(g, x) ? SL_MTU_MAX : sl_port_frame_mtu(g->frame_size));
 	x->mtu = mtu;
 	memcpy(x->mac, link->mac, sizeof(x->mac));
 	return 0;
@@ -327,7 +340,6 @@ void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns)
 					: strerror(-rc));
 }
 
-/* Earlier clients would get an error. */
 void sl_listeners_open(struct sl_gateway *g)
 {
 	struct sl_net_listener *list = g->opening;
@@ -355,7 +367,7 @@ int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint3
 	for (uint32_t k = 0; k < g->listening_cnt; k++) {
 		if (is_listed(list, cnt, &g->listening[k]))
 			continue;
-		if (g->stale_cnt == SL_MAX_LISTENERS) /* no room: the oldest are removed at once */
+		if (g->stale_cnt == SL_MAX_LISTENERS) /* no room for more: removes these now */
 			sl_listeners_trim(g);
 		g->stale[g->stale_cnt++] = g->listening[k];
 	}

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes silent peers of virtual connections, outside the data path. A backend that computes in its I/O
- * thread is not considered dead.
+ * Probes silent peers of virtual connections: a backend may compute in its I/O thread.
  *
  *   silent --PROBE_AFTER_NS--> probe --+-- peer knows the connection: keep waiting
  *                                      +-- peer has forgotten it: end the link at once
  *                                      +-- nothing listens there: end after DEAD_NS of silence
- *                                      +-- no answer: the RPC's keep-alive decides
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,9 +12,9 @@
 #include "gateway/dial_impl.h"
 
 enum { PROBE_TIMEOUT_MS = 500 };
-#define PROBE_AFTER_NS (200 * SL_NS_PER_MS) /* longest retransmission delay of a datagram */
+#define PROBE_AFTER_NS (200 * SL_NS_PER_MS)
 #define PROBE_AGAIN_NS (500 * SL_NS_PER_MS)
-/* An attacker that can forge this answer could end a connection by dropping datagrams as well. */
+/* An attacker that can forge this answer can drop datagrams as well. */
 #define DEAD_NS (3 * SL_NS_PER_SEC)
 
 void sl_liveness_note(struct sl_dialer *d)

@@ -20,7 +20,6 @@ static bool is_any(const struct sl_addr *a)
 	return memcmp(a->addr, any, sizeof(any)) == 0;
 }
 
-/* Returns true if a bind to `b` fails while `a` is bound. */
 static bool overlaps(const struct sl_addr *a, uint8_t a_protocol, const struct sl_net_listener *b)
 {
 	return a_protocol == b->protocol && a->family == b->at.family &&
@@ -49,7 +48,6 @@ static struct sl_port_socket *find_socket(struct sl_ports *p, const struct sl_ne
 	return NULL;
 }
 
-/* Returns true if a socket of the gateway itself prevents the bind. */
 static bool is_blocked(const struct sl_ports *p, const struct sl_net_listener *l)
 {
 	for (uint32_t i = 0; i < p->cnt; i++) {
@@ -68,7 +66,10 @@ static void close_socket(struct sl_ports *p, struct sl_port_socket *s)
 	s->listening = false;
 }
 
-/* Returns 0 also for what can only be bound later, or never: a family that the host lacks. */
+/*
+ * Adds a socket for an address and binds it. Returns 0 also if it can be bound later, or the host
+ * lacks its family.
+ */
 static int add_socket(struct sl_ports *p, const struct sl_net_listener *l)
 {
 	struct sl_port_socket s = {.at = l->at, .protocol = l->protocol, .id = p->next_id++};
@@ -149,7 +150,6 @@ static void mark_wanted(struct sl_ports *p, struct sl_ports_want want)
 	}
 }
 
-/* A removed address must not keep the one that follows it from being bound. */
 static void yield_to_pending(struct sl_ports *p, struct sl_ports_want now)
 {
 	for (uint32_t i = 0; i < now.cnt; i++) {
@@ -165,7 +165,6 @@ static void yield_to_pending(struct sl_ports *p, struct sl_ports_want now)
 	}
 }
 
-/* The socket of "*" listens for all addresses of its port. */
 static void mark_served(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want now)
 {
 	for (uint32_t i = 0; i < now.cnt; i++) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel sockets of the served addresses and ports (sock/reserve.h). One for each entry of a list
- * of listeners, except that "*" includes the other addresses of its port.
+ * Kernel sockets of the served addresses and ports (sock/reserve.h): one per listener, but "*"
+ * includes other addresses of its port.
  *
  *   reload:  sl_ports_reserve(next list) -> workers switch -> sl_ports_follow(lists in force)
  *
- * "*" cannot be bound while an address of its port is, and vice versa. A reload that changes one
- * to the other leaves the new one pending; sl_ports_retry() binds it after the old one is closed.
- * Control thread.
+ * "*" cannot be bound while an address of its port is, and vice versa: the new one is pending until
+ * the old one is closed. Control thread.
  */
 #ifndef SL_GATEWAY_PORTS_H
 #define SL_GATEWAY_PORTS_H
@@ -17,7 +16,7 @@
 #include "net/net.h"
 #include "sock/sock.h"
 
-enum { SL_PORTS_MAX = 3 * SL_MAX_LISTENERS }; /* in force, removed, and of a reload */
+enum { SL_PORTS_MAX = 3 * SL_MAX_LISTENERS }; /* in force, removed, next */
 
 struct sl_port_socket {
 	struct sl_addr at;
@@ -36,33 +35,31 @@ struct sl_ports {
 	uint64_t retry_ns;
 	int excluded[SL_SOCK_EXCLUDED_MAX]; /* interfaces that XDP serves, and VLANs on them */
 	unsigned excluded_cnt;
-	bool changed; /* listening sockets or excluded interfaces; cleared by the caller */
+	bool changed; /* cleared by the caller */
 };
 
-/* Addresses that packets are taken for. */
+/* Served addresses. */
 struct sl_ports_want {
 	const struct sl_net_listener *list;
 	uint32_t cnt;
 };
 
-/*
- * Reserves what is not reserved yet. Returns 0, or -errno and one line in err without any change.
- */
+/* Reserves missing ports. Returns 0, or -errno and err without a change. */
 int sl_ports_reserve(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want want,
 		     struct sl_err *err);
 /*
- * Closes the sockets of addresses that are in no list, then retries pending ones. Sockets of local
- * HTTP listeners in `now` listen, if cfg is not NULL. next: of a reload that is being prepared.
+ * Closes sockets of addresses in no list, then retries pending ones. If cfg is not NULL, local HTTP
+ * listeners of `now` listen. `next`: of a reload in preparation.
  */
 void sl_ports_follow(struct sl_ports *p, const struct sl_config *cfg, struct sl_ports_want now,
 		     struct sl_ports_want stale, struct sl_ports_want next);
-/* Binds pending ones, at most once a second. */
+/* Tries to bind pending addresses again, once a second. */
 void sl_ports_retry(struct sl_ports *p, uint64_t now_ns);
 /*
- * Excludes the interfaces of `ifindex`, and VLAN interfaces on them: there XDP decides on prefixes
- * and VLANs. Must be called again when links change.
+ * Excludes interfaces and their VLANs, where XDP decides. Must be called again when links change.
  */
 void sl_ports_exclude(struct sl_ports *p, const int *ifindex, unsigned cnt);
+/* Closes all sockets. */
 void sl_ports_close(struct sl_ports *p);
 
 #endif

@@ -7,7 +7,6 @@ void promo_candidate_begin(struct promo_candidate *c, const struct sl_rpc_traffi
 	*c = (struct promo_candidate){.from = *t, .window_ns = now_ns, .busy_ns = now_ns};
 }
 
-/* Counters fall when a link has been connected again. */
 static bool has_grown(uint64_t from, uint64_t to, double by)
 {
 	return to > from && (double)(to - from) >= by;
@@ -61,7 +60,7 @@ void promo_round_end(struct promo_round *a)
 {
 	unsigned stay = a->taken - a->leaving;
 
-	/* A link that is switching back already makes room for one promotion. */
+	/* A link that switches back already makes room for one promotion. */
 	if (stay < a->max || (stay == a->max && !a->promote))
 		a->demote = NULL;
 	if (a->taken >= a->max)

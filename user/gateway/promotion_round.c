@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the rounds of promotion.h over the links of each worker, and starts the switches chosen. */
 #include "gateway/dial_impl.h"
 
 static enum promo_state state_of(const struct worker_link *wl)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receive queues that are added at run time. Creating an AF_XDP socket needs capabilities, binding
- * it does not. So the start creates sockets for the queues that the interface can have:
+ * Creating AF_XDP sockets needs capabilities, so the start creates them for all possible queues:
  *
  *   prepared -> queue exists: bound -> worker has added the port -> XDP program redirects to it
  *
@@ -15,14 +14,14 @@
 #include "gateway/internal.h"
 #include "xio/probe.h"
 
-enum { SPARE_MAX = 16 /* per interface */ };
+enum { SPARE_MAX = 16 };
 
 struct sl_spare_queue {
-	struct sl_port *port; /* NULL: failed */
+	struct sl_port *port;
 	uint32_t iface;
 	unsigned worker;
 	bool bound, served;
-	_Atomic bool added; /* the worker owns the port */
+	_Atomic bool added;
 };
 
 static unsigned ports_of(const struct sl_gateway *g, unsigned worker)
@@ -56,7 +55,7 @@ void sl_queues_prepare(struct sl_gateway *g, uint32_t iface, const struct sl_nic
 		struct sl_err why = SL_ERR(160);
 
 		opt.worker = worker;
-		opt.port_index = UINT8_MAX; /* the worker sets it */
+		opt.port_index = UINT8_MAX;
 		memset(s, 0, sizeof(*s));
 		s->iface = iface;
 		s->worker = worker;
@@ -71,7 +70,6 @@ void sl_queues_prepare(struct sl_gateway *g, uint32_t iface, const struct sl_nic
 	}
 }
 
-/* Returns a port that serves the interface; NULL: none. */
 static const struct sl_port *port_of(const struct sl_gateway *g, uint32_t iface)
 {
 	for (unsigned w = 0; w < g->worker_cnt; w++) {
@@ -83,14 +81,19 @@ static const struct sl_port *port_of(const struct sl_gateway *g, uint32_t iface)
 	return NULL;
 }
 
+bool sl_gateway_takes_chains(const struct sl_gateway *g, const struct sl_xdp *x)
+{
+	const struct sl_port *p = port_of(g, (uint32_t)(x - g->xdp));
+
+	return p && p->chains;
+}
+
 static void give_to_worker(struct sl_gateway *g, struct sl_spare_queue *s)
 {
 	const struct sl_worker_msg msg = {
 		.verb = SL_WORKER_ADD_PORT, .port = s->port, .added = &s->added};
-	const struct sl_xdp *x = &g->xdp[s->iface];
 	struct sl_err why = SL_ERR(160);
 
-	s->port->mtu = (uint16_t)(x->mtu < s->port->mtu ? x->mtu : s->port->mtu);
 	if (sl_xsk_bind(s->port, port_of(g, s->iface), &why)) {
 		sl_log_err("cannot serve a new queue: %s", why.text);
 		s->port->ops->close(s->port);
@@ -127,7 +130,6 @@ static void serve_queue(struct sl_gateway *g, struct sl_spare_queue *s)
 	expect_queues(g, s->iface, s->port->queue + 1u);
 }
 
-/* Queues are served in their order, so that the number of served ones has a meaning. */
 void sl_queues_follow(struct sl_gateway *g, uint64_t now_ns)
 {
 	bool look = now_ns >= g->queues_ns;

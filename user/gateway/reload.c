@@ -9,10 +9,12 @@
 #include "core/quota.h"
 #include "core/reload.h"
 #include "gateway/internal.h"
+#include "gateway/upstreams.h"
+#include "gateway/ways.h"
 
 enum {
 	DIAL_WAIT_MS = 1500,
-	GENERATIONS_MAX = 1024, /* streams that do not end keep old ones */
+	GENERATIONS_MAX = 1024, /* endless streams keep old ones */
 	LINGER_MS = 2000,       /* for replies in send buffers and closing connections */
 };
 
@@ -24,7 +26,6 @@ void sl_cfg_gen_open(struct sl_gateway *g)
 		g->first.slots[p] = p;
 }
 
-/* NULL: errno. */
 static struct sl_dialer *dial_backend(struct sl_gateway *g, struct sl_cfg_gen *e, uint32_t p,
 				      uint32_t b)
 {
@@ -109,7 +110,7 @@ void sl_cfg_gens_free(struct sl_gateway *g)
 	}
 }
 
-enum slot_use { SLOT_FREE, SLOT_LEAVING /* free once all workers are prepared */, SLOT_TAKEN };
+enum slot_use { SLOT_FREE, SLOT_LEAVING /* free once workers are prepared */, SLOT_TAKEN };
 
 static void scan_slots(const struct sl_gateway *g, const struct sl_config *next,
 		       uint8_t use[SL_MAX_SERVICES])
@@ -146,7 +147,6 @@ static uint32_t take_slot(const struct sl_gateway *g, uint8_t use[SL_MAX_SERVICE
 	return g->service_max;
 }
 
-/* A pool keeps its slot. A new pool gets a free one, or that of a removed pool. */
 static int choose_slots(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_err *err)
 {
 	uint8_t use[SL_MAX_SERVICES] = {SLOT_FREE};
@@ -170,7 +170,6 @@ static int choose_slots(struct sl_gateway *g, struct sl_cfg_gen *e, struct sl_er
 	return 0;
 }
 
-/* Clears counters and overrides of new pools before a worker uses them. */
 static void clear_slots(struct sl_gateway *g, const struct sl_cfg_gen *e)
 {
 	for (uint32_t p = 0; p < e->cfg->pool_cnt; p++) {
@@ -300,6 +299,7 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 		return sl_fail(err, -ENOMEM, "%s: out of memory", next->file);
 	}
 	sl_config_keep(next, g->cfg);
+	sl_ways_choose(g, next);
 	e->cfg = next;
 	e->number = g->generation->number + 1;
 	rc = sl_quotas_load(next, g->cfg, err);
@@ -323,7 +323,6 @@ int sl_gateway_reload(struct sl_gateway *g, struct sl_config *next, struct sl_er
 	return 0;
 }
 
-/* For status and metrics; workers follow between bursts. */
 static bool switch_generations(struct sl_gateway *g)
 {
 	struct sl_cfg_gen *e = g->next;
@@ -348,6 +347,8 @@ bool sl_gateway_step(struct sl_gateway *g)
 	sl_ports_retry(&g->ports, sl_now_ns());
 	sl_routes_follow_host(g, sl_now_ns());
 	sl_queues_follow(g, sl_now_ns());
+	sl_upstreams_follow(g, sl_now_ns());
+	sl_offenders_follow(g, sl_now_ns());
 	sl_listeners_tell_workers(g);
 	if (g->reload != SL_RELOAD_SWITCH)
 		sl_listeners_open(g);

@@ -6,7 +6,6 @@
 #include "gateway/internal.h"
 #include "net/route.h"
 
-/* Returns a table, or NULL with *rc: 0 without usable routes, or -errno. */
 static struct sl_routes *make_table(const struct sl_gateway *g, int *rc)
 {
 	struct sl_routes *r = NULL;

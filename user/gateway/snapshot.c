@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Snapshots for the control thread while workers count. Each counter is one aligned word with one
- * writer: each value is exact, but not of the same moment.
- */
+/* Counters are exact, but not all of one moment. */
 #include "gateway/internal.h"
 
 #include <errno.h>
@@ -80,7 +77,7 @@ static void fill_backend(const struct sl_worker *w, const struct sl_cfg_pool *po
 		    : link == SL_BACKEND_UNREADY ? SL_RPC_DRAINING
 		    : link == SL_BACKEND_OFFERED ? SL_RPC_CONNECTING
 						 : SL_RPC_DOWN;
-	if (m->dialer) /* NULL before the start */
+	if (m->dialer)
 		sl_dialer_info(m->dialer, w->index, bi);
 	sl_rpc_channel_stats(m->channel, &bi->stats);
 	sl_snapshot_health(m, bi);
@@ -128,7 +125,6 @@ static void fill_worker(struct sl_gateway *g, struct sl_worker *w, struct sl_wor
 		for (uint32_t b = 0; b < pool->backend_cnt; b++) {
 			const struct sl_backend_ref *m = t->pools[p].backends[b];
 
-			/* A backend that the worker does not use is not listed as down. */
 			if (!m->dialer || sl_dialer_used(m->dialer, w->index) ||
 			    sl_backend_ref_state(m) != SL_BACKEND_DOWN)
 				fill_backend(w, pool, b, m, &wi->backends[wi->backend_cnt++]);
@@ -161,6 +157,7 @@ static void fill_interface(const struct sl_gateway *g, const struct sl_gateway_l
 	}
 	snprintf(ii->attach, sizeof(ii->attach), "%s", x->mode);
 	sl_xdp_verdicts(x, ii->verdicts);
+	ii->offenders = g->offenders.cnt[k->xdp];
 }
 
 const struct sl_gateway_info *sl_gateway_info(struct sl_gateway *g)

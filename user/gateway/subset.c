@@ -24,7 +24,10 @@ static int by_hash(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* FNV maps names that differ in the last byte to neighbours; the finalizer spreads them. */
+/*
+ * Hashes a name. FNV maps names that differ in the last byte to close values; the finalizer spreads
+ * them.
+ */
 static uint64_t hash_of(const char *name)
 {
 	uint64_t h = sl_fnv64(SL_FNV64, name, strlen(name));

@@ -22,7 +22,6 @@
 
 enum { RING_LEN = 4096, NEW_EACH = 8, WAKE_DELAY_NS = 500000 };
 
-/* Highest first. */
 enum hs_rank { UNDER_WAY, WITH_TICKET, OF_FEW, NEW, RANK_CNT };
 
 struct tls_thread {
@@ -35,7 +34,7 @@ struct tls_thread {
 	struct sl_list todo[RANK_CNT];
 	unsigned served;
 	struct sl_fair_share share;
-	bool may_idle, idle; /* may use SCHED_IDLE; uses it now */
+	bool may_idle, idle;
 	struct sl_ring *in[SL_MAX_WORKERS], *out[SL_MAX_WORKERS];
 	uint64_t unsignaled_ns[SL_MAX_WORKERS]; /* first result without a wake-up; 0: none */
 };
@@ -156,7 +155,7 @@ static bool run_next(struct tls_thread *t)
 	w = hs->worker; /* the worker owns hs after put_hs() */
 	if (!t->unsignaled_ns[w])
 		t->unsignaled_ns[w] = sl_now_ns();
-	(void)put_hs(t->out[w], hs); /* RING_LEN holds all handshakes of a worker */
+	(void)put_hs(t->out[w], hs); /* RING_LEN is the limit of a worker's handshakes */
 	return true;
 }
 
@@ -174,8 +173,8 @@ static bool has_work(const struct tls_thread *t)
 }
 
 /*
- * Wakes workers that have results. A worker on the same processor preempts this thread, so wake-ups
- * are delayed by up to WAKE_DELAY_NS while handshakes wait.
+ * Wakes workers with finished handshakes. While more wait, delays that by up to WAKE_DELAY_NS: a
+ * worker on this processor preempts this thread.
  */
 static void wake_workers(struct tls_thread *t, bool more)
 {
@@ -213,7 +212,6 @@ static void set_sched_class(struct tls_thread *t, bool has_credit)
 			     errno);
 }
 
-/* Also checks RLIMIT_NICE, which is needed to leave SCHED_IDLE. */
 static void lower_priority(struct tls_thread *t, const char *name)
 {
 	struct rlimit nice = {0};
@@ -222,7 +220,7 @@ static void lower_priority(struct tls_thread *t, const char *name)
 		sl_log_warn("%s: cannot lower its priority: errno %d", name, errno);
 	getrlimit(RLIMIT_NICE, &nice);
 	t->may_idle = nice.rlim_cur >= SL_TLS_THREAD_RLIMIT;
-	/* INVOCATION_ID: started by systemd, whose unit can raise the limit. */
+	/* INVOCATION_ID: started by a systemd unit, which can raise the limit. */
 	if (!t->may_idle)
 		sl_log_at(getenv("INVOCATION_ID") ? SL_LOG_WARN : SL_LOG_DEBUG,
 			  "%s: uses nice %d, not SCHED_IDLE: RLIMIT_NICE is %llu, expected %d "
@@ -239,7 +237,7 @@ static void *thread_main(void *arg)
 
 	snprintf(name, sizeof(name), "handshake-%u", t->index);
 	sl_thread_name_set(name);
-	if (mallopt(M_TRIM_THRESHOLD, INT_MAX) != 1) /* trimming would open a file of /proc */
+	if (mallopt(M_TRIM_THRESHOLD, INT_MAX) != 1)
 		sl_log_warn("%s: cannot keep freed memory", name);
 	lower_priority(t, name);
 	sl_sandbox_thread(SL_THREAD_HANDSHAKE);

@@ -30,7 +30,7 @@ static bool is_open(const struct sl_unix_sockets *u, const char *path)
 	return false;
 }
 
-/* Removes the name first: afterwards it may be another gateway's. */
+/* Closes a socket, and removes its name first: after close() it may be another gateway's. */
 static void close_socket(struct sl_unix_socket *s)
 {
 	if (unlink(s->path) != 0 && errno != ENOENT)

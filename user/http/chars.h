@@ -15,6 +15,7 @@ enum {
 };
 extern const uint8_t sl_http_ctype[256];
 
+/* Returns true if the byte is in the class (bits). */
 static inline bool sl_http_is(uint8_t c, uint8_t class)
 {
 	return sl_http_ctype[c] & class;

@@ -14,8 +14,9 @@ struct sl_header {
 };
 
 /*
- * Compares without case with a lower-case literal of n >= 4 letters, '-' and ':'. The name must be
- * a token, perhaps behind a ':': no other byte of a token equals one of the literal after | 0x20.
+ * Compares without case with a lower-case literal of n >= 4 letters, '-' and ':'. Returns true if
+ * equal. The name must be a token, perhaps behind a ':'. No other byte of a token equals a letter
+ * or '-' after | 0x20.
  */
 static inline bool sl_name_is(struct sl_span name, const char *lit, size_t n)
 {
@@ -26,7 +27,7 @@ static inline bool sl_name_is(struct sl_span name, const char *lit, size_t n)
 
 	if (name.len != n)
 		return false;
-	if (n < 8) { /* two words that overlap */
+	if (n < 8) { /* two overlapping words */
 		memcpy(&c, p, 4);
 		memcpy(&d, lit, 4);
 		diff = (c | 0x20202020u) ^ d;

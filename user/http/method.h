@@ -22,11 +22,12 @@ enum sl_method {
 	SL_METHOD_CNT,
 };
 
-/* Returns SL_METHOD_OTHER if unknown. */
+/* Returns the method, case-sensitive, or SL_METHOD_OTHER. */
 enum sl_method sl_method_parse(struct sl_span name);
-/* Returns "" for OTHER. */
+/* Returns the name; "" for OTHER. */
 const char *sl_method_name(enum sl_method m);
-bool sl_method_idempotent(enum sl_method m); /* RFC 9110 9.2.2 */
+/* Returns true for an idempotent method (RFC 9110 9.2.2). */
+bool sl_method_idempotent(enum sl_method m);
 /* Formats a set of bits of enum sl_method as "GET, HEAD"; returns the length. */
 enum { SL_METHODS_TEXT = 80 };
 size_t sl_methods_text(char to[SL_METHODS_TEXT], uint32_t methods);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans for the first byte that ends a name, value or target: 16 bytes a step with SSE2, by table
- * elsewhere.
- *
- * `lo` is the start of the buffer. Near the end the last 16 bytes are loaded and those before
- * p shifted out. No byte outside [lo, end) is read.
+ * Finds the end of a name, value or target: 16 bytes a step with SSE2, by table elsewhere. `lo` is
+ * the start of the buffer. No byte outside [lo, end) is read.
  */
 #ifndef SL_HTTP_SCAN_H
 #define SL_HTTP_SCAN_H
 
 #include "http/chars.h"
 
+/* Returns the first byte that is not in the class, or `end`. */
 static inline const uint8_t *sl_scan_table(const uint8_t *p, const uint8_t *end, uint8_t class)
 {
 	while (p < end && sl_http_is(*p, class))
@@ -23,6 +21,7 @@ static inline const uint8_t *sl_scan_table(const uint8_t *p, const uint8_t *end,
 
 #define SL_SCAN_INLINE static inline __attribute__((always_inline))
 
+/* Compares each byte: 0xff where equal. */
 SL_SCAN_INLINE __m128i sl_scan_eq(__m128i v, char c)
 {
 	return _mm_cmpeq_epi8(v, _mm_set1_epi8(c));
@@ -59,11 +58,12 @@ SL_SCAN_INLINE unsigned sl_stop_target(__m128i v)
 	return (unsigned)_mm_movemask_epi8(_mm_or_si128(stop, ctl));
 }
 
+/* Loads 16 bytes. */
 SL_SCAN_INLINE __m128i sl_scan_load(const uint8_t *p)
 {
 	return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
-
+/* Like sl_scan_table(); stop() returns a bit for each byte that may end it. */
 SL_SCAN_INLINE const uint8_t *sl_scan(const uint8_t *p, const uint8_t *lo, const uint8_t *end,
 				      unsigned (*stop)(__m128i), uint8_t class)
 {
@@ -82,17 +82,16 @@ SL_SCAN_INLINE const uint8_t *sl_scan(const uint8_t *p, const uint8_t *lo, const
 	return hit ? p + __builtin_ctz(hit) : end;
 }
 
+/* Return the end of a field value, token or target. */
 static inline const uint8_t *sl_scan_value(const uint8_t *p, const uint8_t *lo, const uint8_t *end)
 {
 	return sl_scan(p, lo, end, sl_stop_value, SL_CT_VALUE);
 }
-
 static inline const uint8_t *sl_scan_token(const uint8_t *p, const uint8_t *lo, const uint8_t *end)
 {
 	p = sl_scan(p, lo, end, sl_stop_name, SL_CT_TOKEN);
 	return p < end && *p != ':' ? sl_scan_table(p, end, SL_CT_TOKEN) : p;
 }
-
 static inline const uint8_t *sl_scan_target(const uint8_t *p, const uint8_t *lo, const uint8_t *end)
 {
 	return sl_scan(p, lo, end, sl_stop_target, SL_CT_TARGET);

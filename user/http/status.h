@@ -3,7 +3,7 @@
 #ifndef SL_HTTP_STATUS_H
 #define SL_HTTP_STATUS_H
 
-/* Returns "Unknown" if there is none. */
+/* Returns the reason phrase, or "Unknown". */
 const char *sl_status_text(unsigned status);
 
 #endif

@@ -6,7 +6,7 @@
 #include "net/flow_table.h"
 
 enum {
-	FIRST_BUCKETS = 64, /* one page */
+	FIRST_BUCKETS = 64, /* a page */
 	MAX_ENTRIES = 1 << 27,
 	/* 16 slots in 5 buckets: far under the 0.98 that 2 buckets of 4 allow. */
 	FULL_SLOTS = 16,
@@ -36,7 +36,7 @@ int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const stru
 		t->buckets = NULL;
 		return -errno;
 	}
-	/* Zeroing a huge page at the first touch would cause a stall. */
+	/* Zeroing a huge page at the first touch would stall. */
 	(void)madvise(t->buckets, t->map_len, MADV_NOHUGEPAGE);
 	t->mask = FIRST_BUCKETS - 1;
 	t->max_mask = buckets - 1;
@@ -72,7 +72,6 @@ static unsigned free_slots(const struct sl_flow_bucket *b)
 	return cnt;
 }
 
-/* A split makes room for three entries. */
 static void grow(struct sl_flow_table *t)
 {
 	struct sl_flow_bucket *from = &t->buckets[t->split];
@@ -102,7 +101,6 @@ struct node {
 	int slot;
 };
 
-/* Returns the hole in the root. */
 static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
 				   struct sl_flow_entry *hole)
 {
@@ -118,7 +116,7 @@ static struct sl_flow_entry *shift(const struct node *nodes, int n, int slot,
 	}
 }
 
-/* Breadth-first search for the shortest chain of moves. */
+/* Breadth-first: the shortest chain of moves. */
 static struct sl_flow_entry *make_room(struct sl_flow_table *t, uint64_t hash)
 {
 	struct node nodes[SEARCH_NODES] = {

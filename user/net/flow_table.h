@@ -8,8 +8,7 @@
  *     high half -> bucket B [ e e e e ]     cache lines at most, whatever the peers do
  *
  * Linear hashing: once four fifths of all slots are used, each insertion splits the next bucket in
- * place. No operation touches more than a bounded number of buckets. Memory is reserved for the
- * largest size.
+ * place. Memory is reserved for the largest size.
  *
  * The table stores hashes, not keys: `match` tells whether `value` has that key.
  */
@@ -25,10 +24,10 @@
 
 enum {
 	SL_FLOW_SLOTS = 4,
-	SL_FLOW_BYTES_MAX = 20, /* per entry: 16 at four fifths full */
+	SL_FLOW_BYTES_MAX = 20,
 };
 /* an enum of its own: unsigned */
-enum { SL_FLOW_NONE = 0xffffffff }; /* not found */
+enum { SL_FLOW_NONE = 0xffffffff };
 
 /* IPv4 addresses: first four bytes, the rest zero. */
 struct sl_flow_key {
@@ -44,7 +43,7 @@ _Static_assert(sizeof(struct sl_flow_key) == 40, "no hidden padding");
 typedef bool sl_flow_match_fn(const void *ctx, uint32_t value, const struct sl_flow_key *key);
 
 struct sl_flow_entry {
-	uint64_t hash; /* never 0: an empty slot */
+	uint64_t hash; /* 0: an empty slot */
 	uint32_t value;
 	uint32_t pad;
 };
@@ -67,11 +66,13 @@ struct sl_flow_table {
 	size_t map_len;
 };
 
-/* max_entries: 1 .. 2^27. Returns 0 or -errno. */
+/* max_entries: 1 .. 2^27. Copies key. Returns 0, -EINVAL or another -errno. */
 int sl_flow_table_init(struct sl_flow_table *t, uint32_t max_entries, const struct sl_sipkey *key,
 		       sl_flow_match_fn *match, const void *ctx);
+/* Frees the memory. */
 void sl_flow_table_fini(struct sl_flow_table *t);
 
+/* Return the key's hash, never 0. */
 static inline uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struct sl_flow_key *k)
 {
 	uint64_t w[5], hash;
@@ -89,12 +90,12 @@ static inline uint64_t sl_flow_hash_key(const struct sl_sipkey *key, const struc
 	}
 	return hash ? hash : 1;
 }
-
 static inline uint64_t sl_flow_hash(const struct sl_flow_table *t, const struct sl_flow_key *k)
 {
 	return sl_flow_hash_key(&t->key, k);
 }
 
+/* Return the buckets of a hash. */
 static inline struct sl_flow_bucket *sl_flow_bucket_at(const struct sl_flow_table *t, uint32_t half)
 {
 	uint32_t i = half & t->mask;
@@ -103,32 +104,31 @@ static inline struct sl_flow_bucket *sl_flow_bucket_at(const struct sl_flow_tabl
 		i = half & (t->mask << 1 | 1);
 	return &t->buckets[i];
 }
-
 static inline struct sl_flow_bucket *sl_flow_bucket_a(const struct sl_flow_table *t, uint64_t hash)
 {
 	return sl_flow_bucket_at(t, (uint32_t)hash);
 }
-
 static inline struct sl_flow_bucket *sl_flow_bucket_b(const struct sl_flow_table *t, uint64_t hash)
 {
 	return sl_flow_bucket_at(t, (uint32_t)(hash >> 32));
 }
 
+/* Prefetches both buckets. */
 static inline void sl_flow_prefetch(const struct sl_flow_table *t, uint64_t hash)
 {
 	sl_prefetch(sl_flow_bucket_a(t, hash));
 	sl_prefetch(sl_flow_bucket_b(t, hash));
 }
 
-/* Returns SL_FLOW_NONE if not found. */
-static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash,
-				    const struct sl_flow_key *k)
+/* Returns the key's value, or SL_FLOW_NONE. match: t->match, where the caller knows it. */
+static inline uint32_t sl_flow_find_by(const struct sl_flow_table *t, uint64_t hash,
+				       const struct sl_flow_key *k, sl_flow_match_fn *match)
 {
 	const struct sl_flow_bucket *b = sl_flow_bucket_a(t, hash);
 
 	for (int pass = 0; pass < 2; pass++) {
 		for (int i = 0; i < SL_FLOW_SLOTS; i++) {
-			if (b->slot[i].hash == hash && t->match(t->ctx, b->slot[i].value, k))
+			if (b->slot[i].hash == hash && match(t->ctx, b->slot[i].value, k))
 				return b->slot[i].value;
 		}
 		b = sl_flow_bucket_b(t, hash);
@@ -136,16 +136,20 @@ static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash
 	return SL_FLOW_NONE;
 }
 
-/*
- * Inserts a key that is not in the table. Returns 0, or -ENOSPC (max_entries, or no slot could be
- * freed) and an unchanged table.
- */
+/* Same with the table's match. */
+static inline uint32_t sl_flow_find(const struct sl_flow_table *t, uint64_t hash,
+				    const struct sl_flow_key *k)
+{
+	return sl_flow_find_by(t, hash, k, t->match);
+}
+
+/* The key must be new. Returns 0, or -ENOSPC and an unchanged table. */
 int sl_flow_insert(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 
-/* Returns true if the entry was there. */
+/* Removes an entry. Returns false if none matches. */
 bool sl_flow_remove(struct sl_flow_table *t, uint64_t hash, uint32_t value);
 
-/* Returns the bytes that the buckets take. */
+/* Returns the memory in use. */
 size_t sl_flow_table_bytes(const struct sl_flow_table *t);
 
 #endif

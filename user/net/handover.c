@@ -21,13 +21,12 @@ enum {
 	COOKIE_GRAIN_NS = 1000000000,
 };
 
-/* The bytes follow after SLOT_HEADER. */
 struct handover_slot {
 	uint64_t rx_ns;
 	uint16_t l2_off, l3_off, l4_off;
 	uint16_t end_off;
 	uint8_t family, protocol, port;
-	int ifindex; /* of the port */
+	int ifindex;
 };
 _Static_assert(sizeof(struct handover_slot) <= SLOT_HEADER, "bytes are aligned");
 
@@ -40,9 +39,8 @@ struct bucket {
 	_Atomic uint64_t word[DIR_SLOTS];
 } SL_ALIGNED(SL_CACHELINE);
 
-/* Senders set its bits. */
 struct sl_handover {
-	_Atomic uint32_t filled SL_ALIGNED(SL_CACHELINE); /* bit per sender with frames */
+	_Atomic uint32_t filled SL_ALIGNED(SL_CACHELINE); /* bit per sender */
 	_Atomic uint32_t armed;
 	struct sl_handover_hub *hub SL_ALIGNED(SL_CACHELINE); /* constant from here */
 	unsigned worker;
@@ -52,7 +50,7 @@ struct sl_handover {
 struct sl_handover_hub {
 	struct sl_handover end[SL_MAX_WORKERS];
 	_Atomic uint64_t cookies_until_ns SL_ALIGNED(SL_CACHELINE);
-	struct ring ring[SL_MAX_WORKERS][SL_MAX_WORKERS]; /* [owner][giver] */
+	struct ring ring[SL_MAX_WORKERS][SL_MAX_WORKERS]; /* [owner][sender] */
 	uint8_t *slots;
 	size_t slots_len, slot_len;
 	struct bucket *dir;
@@ -110,7 +108,7 @@ struct sl_handover_hub *sl_handover_hub_create(unsigned worker_cnt, uint32_t max
 		goto fail;
 	h->key = sl_sipkey_from(key);
 
-	/* At most half full: two buckets of 8 are then never both full. */
+	/* At most half full, so two buckets of 8 are never both full. */
 	while (buckets * (DIR_SLOTS / 2) < max_flows)
 		buckets *= 2;
 	h->dir_mask = buckets - 1;
@@ -178,7 +176,6 @@ static uint64_t word_of(uint64_t hash, unsigned worker)
 	return (hash & ~(uint64_t)WORKER_BITS) | (worker + 1);
 }
 
-/* Returns the flow's word, else a free word of the emptier bucket; NULL: both are full. */
 static _Atomic uint64_t *place_for(const struct sl_handover_hub *h, uint64_t hash, uint64_t *seen)
 {
 	_Atomic uint64_t *hole[2] = {NULL, NULL};
@@ -210,7 +207,6 @@ bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key)
 	const struct sl_handover_hub *h = n->handover->hub;
 	uint64_t hash = sl_flow_hash_key(&h->key, key), seen;
 
-	/* Another worker may have taken the word. */
 	for (int i = 0; i < DIR_TRIES; i++) {
 		_Atomic uint64_t *w = place_for(h, hash, &seen);
 
@@ -241,7 +237,6 @@ void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key)
 	}
 }
 
-/* Returns -1 without another owner. */
 static int owner_of(const struct sl_handover_hub *h, const struct sl_flow_key *key, unsigned self)
 {
 	uint64_t hash = sl_flow_hash_key(&h->key, key);
@@ -268,7 +263,6 @@ void sl_handover_cookie_sent(struct sl_net *n, uint64_t until_ns)
 	uint64_t old = atomic_load_explicit(shared, memory_order_relaxed);
 
 	until_ns += COOKIE_GRAIN_NS;
-	/* A lost exchange: another worker has set a similar time. */
 	if (until_ns >= old + COOKIE_GRAIN_NS)
 		atomic_compare_exchange_strong_explicit(shared, &old, until_ns,
 							memory_order_relaxed, memory_order_relaxed);
@@ -280,8 +274,6 @@ uint64_t sl_handover_cookies_until(const struct sl_net *n)
 		return 0;
 	return atomic_load_explicit(&n->handover->hub->cookies_until_ns, memory_order_relaxed);
 }
-
-/* Rings. */
 
 static struct handover_slot *slot_at(const struct sl_handover_hub *h, unsigned owner,
 				     unsigned giver, uint32_t index)
@@ -310,7 +302,7 @@ static void fill_slot(struct handover_slot *s, const struct sl_net *n, const str
 	memcpy((uint8_t *)s + SLOT_HEADER, base + f->l2_off, (size_t)(s->end_off - s->l2_off));
 }
 
-/* Wakes the owner if it sleeps. The fence orders this after the ring's head. */
+/* The fence orders this after the ring's head. */
 static void notify(struct sl_handover *owner, unsigned giver)
 {
 	const uint64_t one = 1;
@@ -320,13 +312,11 @@ static void notify(struct sl_handover *owner, unsigned giver)
 	if (!(atomic_load_explicit(&owner->filled, memory_order_relaxed) & bit))
 		atomic_fetch_or(&owner->filled, bit);
 	if (atomic_load(&owner->armed) && atomic_exchange(&owner->armed, 0)) {
-		/* EAGAIN: readable already. */
 		if (write(owner->fd, &one, sizeof(one)) < 0)
 			return;
 	}
 }
 
-/* Returns false if `most` frames are under way. */
 static bool push(struct sl_net *n, unsigned to, const struct sl_frame *f, uint8_t protocol,
 		 uint32_t most)
 {
@@ -371,7 +361,6 @@ void sl_handover_tell(struct sl_net *n, const struct sl_frame *f, uint8_t protoc
 	}
 }
 
-/* Returns a port of the receiving interface, or the first one and *unknown. */
 static uint8_t port_of_slot(const struct sl_net *n, const struct handover_slot *s, bool *unknown)
 {
 	*unknown = false;
@@ -411,7 +400,6 @@ static struct sl_frame *copy_slot(struct sl_net *n, const struct handover_slot *
 	return f;
 }
 
-/* *more: others are left. */
 static unsigned drain_ring(struct sl_net *n, unsigned giver, bool *more)
 {
 	struct sl_handover_hub *h = n->handover->hub;
@@ -446,10 +434,7 @@ unsigned sl_handover_poll(struct sl_net *n)
 	if (!self || !atomic_load_explicit(&self->filled, memory_order_relaxed))
 		return 0;
 	bits = atomic_exchange(&self->filled, 0);
-	/*
-	 * Orders the exchange before the loads of the rings' heads; pairs with the fence in
-	 * notify().
-	 */
+	/* Pairs with the fence in notify(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	while (bits) {
 		unsigned giver = (unsigned)__builtin_ctz(bits);
@@ -473,10 +458,7 @@ void sl_handover_arm(struct sl_net *n)
 	if (!n->handover)
 		return;
 	atomic_store(&n->handover->armed, 1);
-	/*
-	 * Orders the store before the next poll's load of `filled`; pairs with the fence in
-	 * notify().
-	 */
+	/* Pairs with the fence in notify(). */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -6,11 +6,10 @@
  *   local miss          ------>  directory: flow -> A
  *   copies the frame    ------>  ring B -> A  ------------------>  into its own UMEM, then L4 input
  *
- * The directory is a fixed table of atomic words: 56 bits of keyed hash and the owner. After a
- * wrong match (about 1 in 2^32) the owner misses as well. A frame is handed over once.
+ * The directory is a fixed table of atomic words: 56 bits of keyed hash and the owner. A frame is
+ * handed over once.
  *
- * Ports of the same index must be queues of the same interface. Each worker calls the functions for
- * itself.
+ * Ports of the same index must be queues of the same interface.
  */
 #ifndef SL_NET_HANDOVER_H
 #define SL_NET_HANDOVER_H
@@ -20,52 +19,52 @@
 #include "net/net.h"
 
 struct sl_flow_key;
-struct sl_handover_hub; /* shared by all workers */
+struct sl_handover_hub;
 
-enum { SL_HANDOVER_FLOW_BYTES_MAX = 32 }; /* memory of the directory per flow */
+enum { SL_HANDOVER_FLOW_BYTES_MAX = 32 }; /* per flow, in the directory */
 
-/* Returns NULL and errno on failure. max_flows: of all workers. */
+/* Returns NULL and errno on failure. max_flows: of all workers. frame_size: of all UMEMs. */
 struct sl_handover_hub *sl_handover_hub_create(unsigned worker_cnt, uint32_t max_flows,
 					       uint32_t frame_size);
+/* Frees hub (may be NULL), once no worker uses it. */
 void sl_handover_hub_destroy(struct sl_handover_hub *hub);
 
-/* Sets n->handover; must precede the first packet. Returns 0 or -errno. */
+/*
+ * Sets n->handover, before the first packet. Returns 0, or -EINVAL: unknown worker, other frame
+ * size.
+ */
 int sl_handover_join(struct sl_handover_hub *hub, unsigned worker, struct sl_net *n);
+/* Resets n->handover. */
 void sl_handover_leave(struct sl_net *n);
 
-/*
- * Makes this worker the flow's owner. Returns false if the directory is full: the flow does not
- * survive a change of queue.
- */
+/* Makes this worker the owner. Returns false if the directory is full. */
 bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key);
-/* Releases a closed flow, unless another worker has claimed it since. */
+/* Removes the claim, unless another worker has claimed the flow since. */
 void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key);
 
 /*
- * Hands over a segment without a local connection, data at the L4 header. Returns true if the frame
- * was taken, or counted as handover_full. Returns false without another owner, or after an earlier
- * handover.
+ * Hands over a segment without a local connection, data at the L4 header. Returns false without
+ * another owner or after an earlier handover. Otherwise takes the frame, or drops it
+ * (handover_full).
  */
 bool sl_handover_give(struct sl_net *n, struct sl_frame *f, const struct sl_flow_key *key,
 		      uint8_t protocol);
 
 /*
- * Copies a packet to all other workers: an error about datagrams. The frame stays the caller's.
- * Half of each ring is left to segments.
+ * Copies an error about datagrams to all other workers. The frame stays the caller's. Half of each
+ * ring is left to segments.
  */
 void sl_handover_tell(struct sl_net *n, const struct sl_frame *f, uint8_t protocol);
 
-/*
- * Until when SYN cookies of any worker may come back; 0: none. The worker that gets the last ACK
- * takes the connection. Resolution: a second, because a flood would write to a shared cache line.
- */
+/* Notes until when SYN cookies may come back, to a second: floods must not write often. */
 void sl_handover_cookie_sent(struct sl_net *n, uint64_t until_ns);
+/* Returns the latest time of all workers; 0: none. The last ACK may reach any worker. */
 uint64_t sl_handover_cookies_until(const struct sl_net *n);
 
-/* Receives frames from other workers; called once per loop. Returns their number. */
+/* Delivers frames that other workers gave. Returns their number. */
 unsigned sl_handover_poll(struct sl_net *n);
 
-/* Sleeping: arm, poll once more, wait for the fd, disarm. -1 without other workers. */
+/* To sleep: arm, poll once more, wait for the fd, disarm. -1 without other workers. */
 int sl_handover_fd(const struct sl_net *n);
 void sl_handover_arm(struct sl_net *n);
 void sl_handover_disarm(struct sl_net *n);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ICMP errors about our packets: structural checks here, checks against the flow's state (RFC 5927)
- * in tcp. The kernel handles all else.
- */
+/* Structural checks of ICMP errors; tcp checks the flow's state (RFC 5927). */
 #include "net/flow_table.h"
 #include "net/handover.h"
 #include "net/steps.h"
@@ -19,7 +16,7 @@ struct meaning {
 	bool plausible;
 };
 
-/* RFC 1191 7.1, for routers that do not tell the MTU. */
+/* RFC 1191 7.1 */
 static uint32_t plateau_below(uint32_t len)
 {
 	static const uint16_t plateaus[] = {32000, 17914, 8166, 4352, 2002,
@@ -62,7 +59,6 @@ static struct meaning meaning6(const struct sl_icmp_hdr *h)
 	return m;
 }
 
-/* Accepts an error with a correct checksum about TCP or UDP of its receiver. */
 static bool parse_error(const struct sl_net *n, const struct sl_frame *f,
 			const struct sl_icmp_hdr **hdr, struct sl_icmp_quote *q)
 {
@@ -86,7 +82,7 @@ static bool parse_error(const struct sl_net *n, const struct sl_frame *f,
 	       sl_icmp6_quote(quoted, quoted_len, q) == 0 && memcmp(q->src, ip->dst, 16) == 0;
 }
 
-/* Returns NULL if our packets do not have it there. */
+/* Our packets have no IPv6 extension headers. */
 static const uint8_t *quoted_l4(const uint8_t *quoted, const struct sl_icmp_quote *q)
 {
 	if (q->family == 4)

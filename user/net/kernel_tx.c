@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets by raw sockets: the kernel knows routes and neighbours. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "net/net.h"
 #include "wire/eth.h"
 
-enum { PER_TENTH = 16 }; /* packets per worker */
+enum { PER_TENTH = 16 };
 
 static int open_raw(int family)
 {
@@ -48,7 +47,7 @@ void sl_net_close_kernel_tx(struct sl_net *n)
 	}
 }
 
-/* Rules of the host may depend on the source, which the kernel does not read from the packet. */
+/* Named, because the kernel's rules ignore the source in the packet. */
 static ssize_t send_from(int fd, const struct sl_net_path *path, struct iovec *packet,
 			 struct sockaddr_storage *to, socklen_t to_len)
 {

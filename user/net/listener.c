@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Served addresses: open addressing over (port, family, protocol). The operator chooses the keys,
- * so no keyed hash is needed.
- */
+/* Open addressing. Only the operator chooses keys, so the hash needs no key. */
 #include <errno.h>
 #include <stdlib.h>
 #include "net/net.h"

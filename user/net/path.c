@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path to the sender of a packet, and checksums. */
 #include "net/net.h"
 #include "base/clock.h"
 #include "base/fnv.h"
@@ -53,10 +52,7 @@ int sl_net_port_on(const struct sl_net *n, int ifindex)
 	return -1;
 }
 
-/*
- * Tagged packets go back with their tags, and link-local peers have no route of their own. So do
- * packets whose route leaves by an interface without a port here.
- */
+/* Tagged packets go back with their tags, and link-local peers have no route of their own. */
 static bool is_routed(const struct sl_net *n, const struct sl_net_path *path)
 {
 	const bool link_local =
@@ -75,18 +71,32 @@ void sl_net_set_routes(struct sl_net *n, struct sl_routes *r)
 	n->routes = r;
 }
 
-uint32_t sl_net_mtu(const struct sl_net *n, const struct sl_net_path *path)
+static const struct sl_port *port_out(const struct sl_net *n, const struct sl_net_path *path)
 {
-	uint32_t mtu = n->ports[path->port]->mtu;
 	struct sl_next_hop hop;
 	int out = -1;
 
 	if (path->routed && n->routes &&
 	    sl_routes_find(n->routes, path->family, path->local, path->remote, &hop))
 		out = sl_net_port_on(n, hop.ifindex);
-	if (out >= 0 && n->ports[out]->mtu < mtu)
-		mtu = n->ports[out]->mtu;
-	return path->family == 6 && mtu < SL_NET_MIN_MTU6 ? SL_NET_MIN_MTU6 : mtu;
+	return n->ports[out >= 0 ? (uint32_t)out : path->port];
+}
+
+static uint32_t lower_of(uint32_t in, uint32_t out, uint8_t family)
+{
+	const uint32_t mtu = in < out ? in : out;
+
+	return family == 6 && mtu < SL_NET_MIN_MTU6 ? SL_NET_MIN_MTU6 : mtu;
+}
+
+uint32_t sl_net_rx_mtu(const struct sl_net *n, const struct sl_net_path *path)
+{
+	return lower_of(n->ports[path->port]->rx_mtu, port_out(n, path)->rx_mtu, path->family);
+}
+
+uint32_t sl_net_mtu(const struct sl_net *n, const struct sl_net_path *path)
+{
+	return lower_of(n->ports[path->port]->mtu, port_out(n, path)->mtu, path->family);
 }
 
 static uint16_t tag_of(const uint8_t *l2, unsigned i)

@@ -10,7 +10,7 @@
 
 struct hop {
 	struct sl_next_hop next;
-	bool on_link; /* next has the interface only: the neighbour is the peer */
+	bool on_link; /* next has only the interface */
 };
 
 struct route {
@@ -25,7 +25,7 @@ struct route {
 
 struct rule {
 	struct sl_host_rule is;
-	uint32_t first, cnt; /* of its table */
+	uint32_t first, cnt;
 };
 
 struct sl_routes {
@@ -105,7 +105,7 @@ static bool same_table(const struct route *a, const struct route *b)
 	return a->family == b->family && a->table == b->table;
 }
 
-/* The route before it, or one that contains that one, contains it; or none does. */
+/* Candidates are the route before `index` and those that contain it. */
 static uint32_t find_parent(const struct sl_routes *r, uint32_t index)
 {
 	const struct route *of = &r->routes[index];
@@ -118,7 +118,6 @@ static uint32_t find_parent(const struct sl_routes *r, uint32_t index)
 	return i;
 }
 
-/* Takes the route with the lowest metric of each prefix. */
 static void take_routes(struct sl_routes *r, struct sl_host_route *sorted, uint32_t cnt)
 {
 	qsort(sorted, cnt, sizeof(*sorted), compare_routes);
@@ -242,13 +241,11 @@ void sl_routes_put(struct sl_routes *r)
 	free(r);
 }
 
-/* Returns the longest matching prefix of a rule's table, or NULL. */
 static const struct route *find_in_table(const struct sl_routes *r, const struct rule *rule,
 					 const uint8_t *remote)
 {
 	uint32_t low = rule->first, high = rule->first + rule->cnt, i;
 
-	/* first route behind the address */
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
 
@@ -305,7 +302,6 @@ bool sl_routes_find(const struct sl_routes *r, uint8_t family, const uint8_t *lo
 	return true;
 }
 
-/* Returns true if `from_mac` can be the next hop itself. */
 static bool is_from_hop(const struct sl_routes *r, const struct hop *hop, uint8_t family,
 			const uint8_t *remote, int ifindex, const uint8_t *from_mac)
 {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Next hops by the host's rules, routes and neighbours, for packets to peers whose packets arrive
- * by another neighbour: direct server return, or routers with asymmetric paths.
+ * Next hops by the host's rules, routes and neighbours, for peers whose packets arrive by another
+ * neighbour (direct server return, asymmetric paths).
  *
- *   control thread:  xio/host_route.h -> sl_routes_new -> message -> worker: sl_net_set_routes
- *
- * A table is immutable and shared by all workers, which count their references. A look-up takes one
- * binary search per matching rule; equal costs are shared among peers by their address.
+ * A table is immutable, shared by all workers, and counts references. Equal costs are shared among
+ * peers by their address.
  */
 #ifndef SL_NET_ROUTE_H
 #define SL_NET_ROUTE_H
@@ -20,24 +18,25 @@ struct sl_routes;
 struct sl_next_hop {
 	int ifindex;
 	uint8_t mac[6];
-	bool known; /* the neighbour is resolved, and mac is valid */
-	bool stale; /* and must be verified */
+	bool known; /* the neighbour is resolved; mac is valid */
+	bool stale; /* must be verified */
 };
 
-/* Returns a table with one reference, or NULL without memory. */
+/* Copies h to a table with one reference. Returns NULL without memory. */
 struct sl_routes *sl_routes_new(const struct sl_host_routes *h);
+/* Returns r with another reference. Any thread. */
 struct sl_routes *sl_routes_get(struct sl_routes *r);
-/* Drops a reference. NULL is ignored. Any thread. */
+/* Drops a reference (may be NULL); the last frees r. Any thread. */
 void sl_routes_put(struct sl_routes *r);
 
-/* Addresses: 16 bytes, IPv4 in the first four. Returns false without a route. */
+/* Finds the next hop. Addresses: 16 bytes. Returns false without a route. */
 bool sl_routes_find(const struct sl_routes *r, uint8_t family, const uint8_t *local,
 		    const uint8_t *remote, struct sl_next_hop *hop);
 
 /*
- * The peer's packet came from the neighbour `from_mac` on `ifindex`. Returns true if packets to
- * `remote` leave by another one, and sets *out to their interface. A peer on the link counts as
- * the sender of its own packets, unless from_mac is the MAC of another neighbour.
+ * Returns true if packets to `remote`, whose packets come from `from_mac` on `ifindex`, leave by
+ * another neighbour. Sets *out to their interface. A peer on the link counts as the sender of its
+ * packets, unless from_mac is another neighbour's.
  */
 bool sl_routes_differ(const struct sl_routes *r, uint8_t family, const uint8_t *local,
 		      const uint8_t *remote, int ifindex, const uint8_t *from_mac, int *out);

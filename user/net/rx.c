@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Input of packets: sl_net_input -> classify (eth_rx, ip4_rx, ip6_rx) -> sl_net_deliver: find_flows
- * -> tcp, udp or ICMP. Each step drops and counts what it refuses.
- */
 #include "base/cpu.h"
 #include "net/flow_table.h"
 #include "net/steps.h"
@@ -30,10 +26,9 @@ static bool addresses_ok(const struct sl_eth_hdr *h, const uint8_t *own_mac)
 	       memcmp(h->src, zero, SL_ETH_ALEN) != 0 && memcmp(h->src, own_mac, SL_ETH_ALEN) != 0;
 }
 
-/* Moves f->data from the Ethernet header to the IP header. Returns the EtherType, or DROPPED. */
 static int eth_rx(struct sl_net *n, struct sl_frame *f)
 {
-	struct sl_eth_view v;
+	SL_UNINIT struct sl_eth_view v;
 	int len = sl_eth_parse(f->data, f->len, &v);
 
 	if (len < 0)
@@ -62,7 +57,6 @@ static enum sl_drop drop_of(int verdict)
 	}
 }
 
-/* data and len: exactly the IP packet's payload, without options and without Ethernet padding. */
 static void enter_l4(struct sl_frame *f, uint8_t family, uint16_t hdr_len, uint16_t payload_len)
 {
 	f->family = family;
@@ -70,7 +64,6 @@ static void enter_l4(struct sl_frame *f, uint8_t family, uint16_t hdr_len, uint1
 	f->len = payload_len;
 }
 
-/* Moves f->data from the IP header to L4. Returns the protocol, or DROPPED. */
 static int ip4_rx(struct sl_net *n, struct sl_frame *f)
 {
 	struct sl_ip4_view v;
@@ -117,7 +110,6 @@ static int ip6_rx(struct sl_net *n, struct sl_frame *f)
 	return v.protocol;
 }
 
-/* NULL: ICMP, which net handles. */
 static const struct sl_l4 *l4_of(const struct sl_net *n, uint8_t protocol)
 {
 	if (protocol == SL_IP_PROTO_TCP)
@@ -137,7 +129,6 @@ void sl_net_flow_key(const struct sl_net *n, const struct sl_frame *f, struct sl
 	memset(key->pad, 0, sizeof(key->pad));
 }
 
-/* Computes the flows of a burst, and prefetches for their look-ups. */
 static void find_flows(const struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		       struct sl_flow_key *keys, unsigned cnt)
 {
@@ -171,7 +162,6 @@ void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *p
 	}
 }
 
-/* Keeps the frames that pass the checks, and their protocols, in order. Returns their number. */
 static unsigned classify(struct sl_net *n, struct sl_frame **frames, unsigned cnt,
 			 struct sl_frame **kept, uint8_t *protocols)
 {

@@ -9,17 +9,17 @@
 
 #include "net/net.h"
 
-/* Takes the frame, data at the ICMP header. */
+/* Passes on or drops an ICMP packet. Takes the frame, data at the ICMP header. */
 void sl_net_icmp_rx(struct sl_net *n, struct sl_frame *f, uint8_t protocol);
 
-/* Takes checked packets, at most SL_BURST; protocols[i] is that of frames[i]. */
+/* Passes at most SL_BURST checked packets, data at L4, to tcp, udp or ICMP. Takes them. */
 void sl_net_deliver(struct sl_net *n, struct sl_frame **frames, const uint8_t *protocols,
 		    unsigned cnt);
 
-/* Sets f->sender from the Ethernet header, tags included. */
+/* Sets f->sender, a hash that includes VLAN tags. */
 void sl_net_set_sender(const struct sl_net *n, struct sl_frame *f);
 
-/* Returns a port of the interface, or -1. */
+/* Returns the interface's first port, or -1. */
 int sl_net_port_on(const struct sl_net *n, int ifindex);
 
 #endif

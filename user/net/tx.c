@@ -6,7 +6,6 @@
 #include "wire/eth.h"
 #include "wire/ip4.h"
 
-/* Frames not taken stay pending, in order. */
 static void push_pending(struct sl_net *n, unsigned port)
 {
 	struct sl_port *p = n->ports[port];
@@ -19,7 +18,6 @@ static void push_pending(struct sl_net *n, unsigned port)
 		memmove(frames, frames + taken, (cnt - taken) * sizeof(struct sl_frame *));
 }
 
-/* Returns false, for an unsent frame. */
 static bool give_back(struct sl_net *n, struct sl_frame *f, enum sl_drop why)
 {
 	sl_net_drop(n, why);
@@ -53,7 +51,7 @@ static void push_ip(struct sl_frame *f, const struct sl_net_path *path, uint8_t 
 
 		memcpy(&src_be, path->local, 4);
 		memcpy(&dst_be, path->remote, 4);
-		/* Atomic datagrams: DF, and an ID that means nothing (RFC 6864 4.1). */
+		/* Atomic datagram, RFC 6864 4.1. */
 		sl_ip4_write(ip, src_be, dst_be, protocol, f->len, 0, true);
 		sl_csum_ip4_fill(ip, sizeof(*ip));
 		f->data -= sizeof(*ip);
@@ -84,10 +82,7 @@ static void push_eth(const struct sl_net *n, struct sl_frame *f, const struct sl
 		     path->family == 4 ? SL_ETHERTYPE_IP4 : SL_ETHERTYPE_IP6);
 }
 
-/*
- * Directs a frame to the next hop of the host's route. The kernel gets a copy if it must resolve or
- * verify the neighbour. Returns false if there is no next hop, not even the path's own.
- */
+/* The kernel gets a copy if it must resolve or verify the neighbour. */
 static bool follow_route(struct sl_net *n, struct sl_frame *f, const struct sl_net_path *path)
 {
 	struct sl_eth_hdr *eth = (struct sl_eth_hdr *)f->data;

@@ -10,7 +10,7 @@
 
 enum {
 	FRAME_MAX = 24,   /* "ffffffff\r\n" and "\r\n", or a gRPC prefix */
-	PIECE_MIN = 2000, /* less than a block of 2 KiB with its headers */
+	PIECE_MIN = 2000, /* with its headers less than a block of 2 KiB */
 };
 
 struct origin_piece {
@@ -91,7 +91,6 @@ void origin_body_stop(struct origin_call *call)
 	set_flow(call);
 }
 
-/* Returns a piece with room for `most` bytes. */
 static struct origin_piece *add_piece(struct origin_call *call, size_t most)
 {
 	struct origin_body *b = &call->body;
@@ -110,7 +109,6 @@ static struct origin_piece *add_piece(struct origin_call *call, size_t most)
 	return p;
 }
 
-/* Accounts for bytes added to the last piece p, which had `before` bytes. */
 static void note_added(struct origin_call *call, struct origin_piece *p, uint32_t before)
 {
 	struct origin_body *b = &call->body;
@@ -178,7 +176,6 @@ bool origin_body_end(struct origin_call *call)
 	b->ended = true;
 	if (b->framing != ORIGIN_CHUNKED)
 		return true;
-	/* Each field is shorter here than in the source list. */
 	p = add_piece(call, FRAME_MAX + call->rq->trailers_len);
 	if (!p)
 		return false;

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Body of a streamed request: framed for the server and kept until the socket takes it.
+ * Body of a streamed request: framed for the server, kept until the socket takes it.
  *
- *   SDK: data, end --> add (frames) --> pieces --> peek, skip --> socket
- *        ^--- pause, resume ---------- kept
- *
- * The SDK is paused at ORIGIN_BODY_HIGH kept bytes. The gateway may still send its credit:
- * SL_RPC_PART_WINDOW, or SL_RPC_INITIAL_WINDOW for a few streams. Sent pieces stay for another try
- * until the reply begins or ORIGIN_BODY_REPEAT bytes were added.
+ * The SDK is paused at ORIGIN_BODY_HIGH kept bytes. Sent pieces are kept for another try until the
+ * reply begins or ORIGIN_BODY_REPEAT bytes were added.
  */
 #ifndef SL_ORIGIN_BODY_H
 #define SL_ORIGIN_BODY_H
@@ -30,37 +26,39 @@ enum origin_framing {
 
 struct origin_body {
 	struct origin_piece *first, **end;
-	struct origin_piece *out; /* first piece with unsent bytes, or NULL */
-	uint64_t left;            /* still to come, or SL_LEN_UNKNOWN */
+	struct origin_piece *out; /* first unsent piece, or NULL */
+	uint64_t left;            /* bytes to come, or SL_LEN_UNKNOWN */
 	uint32_t kept;            /* unsent bytes */
-	uint32_t total;           /* added so far, up to ORIGIN_BODY_REPEAT */
-	uint8_t framing;          /* enum origin_framing */
-	bool on;                  /* the request comes in parts */
+	uint32_t total;           /* added bytes, up to ORIGIN_BODY_REPEAT */
+	uint8_t framing;
+	bool on; /* the request comes in parts */
 	bool ended;
-	bool begun; /* the connection sends it */
-	bool flows; /* SDK not paused */
-	bool taken; /* some bytes were sent */
+	bool begun; /* sending has begun */
+	bool flows; /* the SDK is not paused */
+	bool taken; /* bytes were added */
 	bool once;  /* sent pieces were freed */
 	bool in_message;
 };
 
-/* Initializes the body, with the SDK paused. */
+/* Starts an empty body; pauses the SDK. */
 void origin_body_init(struct origin_call *call);
-/* Starts the body. `length`: announced bytes or SL_LEN_UNKNOWN. */
+/* Starts sending, in this framing unless bytes were added. `length`: or SL_LEN_UNKNOWN. */
 void origin_body_begin(struct origin_call *call, enum origin_framing framing, uint64_t length);
 /* Frees sent pieces from now on: no repetition. */
 void origin_body_once(struct origin_call *call);
 /* Rewinds the body for another connection. */
 void origin_body_stop(struct origin_call *call);
-/* Adds bytes. Returns false if they exceed the announced length, or without memory. */
+/*
+ * Adds bytes; left: of their message. Returns false beyond the announced length, or without memory.
+ */
 bool origin_body_add(struct origin_call *call, const void *bytes, size_t len, size_t left);
-/* Ends the body. Returns false if bytes are missing, or without memory. */
+/* Adds the end and trailers. Returns false if bytes are missing, or without memory. */
 bool origin_body_end(struct origin_call *call);
-/* Fills up to `max` iovecs with unsent bytes. Returns their number. */
+/* Fills up to `max` iovecs with unsent bytes, valid until the next call. Returns their number. */
 unsigned origin_body_peek(const struct origin_call *call, struct iovec *to, unsigned max);
-/* Marks `len` bytes as sent. */
+/* Marks len bytes as sent; may resume the SDK. */
 void origin_body_skip(struct origin_call *call, size_t len);
-/* Frees all pieces. */
+/* Frees all pieces: no repetition. */
 void origin_body_drop(struct origin_call *call);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Life cycle of a call. The owner creates it, server.c finds a connection; h1.c and h2.c report
- * events:
+ * Life cycle of a call:
  *
  *   new -> waits -> assign -> answered -> reply ... reply -> end
  *            ^                   |
  *            +------ lost -------+  if it is unanswered, and idempotent or cannot have been read
  *
- * The client, the deadline or an error ends it at any time: fail.
+ * The client, the deadline or an error ends it in any state.
  */
 #include <errno.h>
 
@@ -96,7 +95,7 @@ static void uncount_call(struct origin_call *call)
 	call->counted = false;
 }
 
-/* Releases the place of a call that waits for its client. A fixed limit keeps counting it. */
+/* Frees the place of a call that waits for its client, unless the limit is fixed. */
 static void let_go(struct origin_call *call)
 {
 	if (call->server->limit.fixed)
@@ -181,10 +180,7 @@ void origin_calls_rested(struct origin_timer *rest)
 		origin_timer_set(s->origin, &s->rest, call->rest_ns);
 }
 
-/*
- * Delays the last try: connections of a dying process end one by one, and an immediate try could
- * meet another of them.
- */
+/* Delays the last try: connections of a dying process end one by one. */
 static void pause_reconnect(struct origin_call *call)
 {
 	struct origin_server *s = call->server;
@@ -202,8 +198,8 @@ static void lose_call(struct origin_call *call, const char *why)
 
 	call->over = true;
 	/*
-	 * RFC 9110 9.2.2: a request that is not idempotent is repeated only if the server cannot
-	 * have read any of it.
+	 * RFC 9110 9.2.2: a non-idempotent request is repeated only if none of it can have been
+	 * read.
 	 */
 	if (call->answered || call->tries >= ORIGIN_TRIES_MAX ||
 	    (call->body.taken && call->body.once) || (call->written && !call->rq->idempotent)) {
@@ -256,11 +252,10 @@ static bool send_continue(struct origin_call *call)
 {
 	if (owner_of(call)->send_continue(call->rq) != -EAGAIN)
 		return true;
-	origin_call_fail(call, SL_RPC_REFUSED); /* it would never end */
+	origin_call_fail(call, SL_RPC_REFUSED);
 	return false;
 }
 
-/* Interim replies are hints, which may be dropped. */
 static void pass_interim(struct origin_call *call, uint16_t status,
 			 const struct origin_reply_fields *fields)
 {
@@ -290,7 +285,7 @@ static bool pass_reply(struct origin_call *call, const struct sl_reply_args *arg
 	}
 	if (args->more && rc == 0)
 		return true;
-	call->rq = NULL; /* reply() may have freed it */
+	call->rq = NULL;
 	take_off(call);
 	end_call(call);
 	return true;

@@ -5,8 +5,7 @@
 
 enum { WINDOW_MIN = 10 };
 
-/* (start) */
-static const double TOLERANCE = 2.0; /* accepted ratio of latency now to the long-term latency */
+static const double TOLERANCE = 2.0;
 static const double LONG_SHARE = 0.02, SMOOTH = 0.2;
 
 void origin_concurrency_limit_init(struct origin_concurrency_limit *l, uint32_t fixed)
@@ -32,7 +31,7 @@ void origin_concurrency_limit_sample(struct origin_concurrency_limit *l, uint64_
 		return;
 	if (l->long_ns == 0)
 		l->long_ns = l->short_ns;
-	/* Rises slowly, so that queueing is not learnt as normal. */
+	/* Queueing must not count as normal. */
 	if (l->short_ns < l->long_ns)
 		l->long_ns = (l->long_ns + l->short_ns) / 2;
 	else
@@ -40,7 +39,6 @@ void origin_concurrency_limit_sample(struct origin_concurrency_limit *l, uint64_
 	gradient = TOLERANCE * l->long_ns / l->short_ns;
 	gradient = gradient < 0.5 ? 0.5 : gradient > 1 ? 1 : gradient;
 	next = l->limit * gradient + sqrt(l->limit);
-	/* An unused limit is not raised. */
 	if (next > l->limit && l->most * 2 < l->limit)
 		next = l->limit;
 	l->limit += (next - l->limit) * (next > l->limit ? 1 : SMOOTH);

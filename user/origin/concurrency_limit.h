@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Concurrency limit of a server: fixed, or learnt from latency (Gradient2 of Netflix's
- * concurrency-limits; formula in README.md). No clock, no I/O.
+ * Concurrency limit of a server: fixed, or learnt from latency (README.md).
  */
 #ifndef SL_ORIGIN_CONCURRENCY_LIMIT_H
 #define SL_ORIGIN_CONCURRENCY_LIMIT_H
@@ -16,18 +15,19 @@ enum {
 
 struct origin_concurrency_limit {
 	double limit;
-	double long_ns, short_ns; /* smoothed latency, and latency of this window */
+	double long_ns, short_ns; /* smoothed; of this window */
 	uint32_t fixed;           /* 0: learnt */
-	uint32_t left;            /* samples */
-	uint32_t most;            /* concurrency */
+	uint32_t left;            /* samples until the next update */
+	uint32_t most;            /* largest concurrency of this window */
 };
 
-/* Sets a fixed limit, or begins to learn it (0). */
+/* Sets the first limit. `fixed`: 0: learnt. */
 void origin_concurrency_limit_init(struct origin_concurrency_limit *l, uint32_t fixed);
-/* Adds the latency of one request and the number of requests in flight. */
+/* Learns from a call's latency, and from the calls in flight with it. */
 void origin_concurrency_limit_sample(struct origin_concurrency_limit *l, uint64_t ns,
 				     uint32_t in_flight);
 
+/* Returns how many calls may be in flight. */
 static inline uint32_t origin_concurrency_limit_now(const struct origin_concurrency_limit *l)
 {
 	return l->fixed ? l->fixed : (uint32_t)l->limit;

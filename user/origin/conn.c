@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life cycle of connections. The owner has their transport. */
 #include "base/clock.h"
 #include "origin/server.h"
 
@@ -28,6 +27,7 @@ void origin_conn_close(struct origin_conn *c, const char *why)
 		return;
 	s->connecting -= c->state == ORIGIN_CONNECTING;
 	s->conn_cnt--;
+	s->ended_cnt -= c->ended;
 	c->state = ORIGIN_DEAD;
 	sl_list_del(&c->ready);
 	sl_list_del(&c->dirty);
@@ -38,7 +38,23 @@ void origin_conn_close(struct origin_conn *c, const char *why)
 	sl_list_add_tail(&s->origin->dead, &c->link);
 }
 
-/* A connection attempt without an answer, or an idle connection. */
+void origin_conn_ended(struct origin_conn *c)
+{
+	if (c->ended || c->state != ORIGIN_UP)
+		return;
+	c->ended = true;
+	c->server->ended_cnt++;
+}
+
+void origin_conn_end_idle(struct origin_conn *c, const char *why, bool unused)
+{
+	struct origin_server *s = c->server;
+
+	s->origin->io->close(c, why);
+	if (unused)
+		origin_server_retry(s);
+}
+
 static void end_late(struct origin_timer *t)
 {
 	struct origin_conn *c = sl_container_of(t, struct origin_conn, timer);
@@ -69,7 +85,7 @@ void origin_conn_connecting(struct origin_conn *c)
 bool origin_conn_up(struct origin_conn *c)
 {
 	struct origin_server *s = c->server;
-	/* An idle connection would occupy a server that serves one at a time. */
+	/* Idle connections block servers that serve one at a time. */
 	bool only_tried = s->down_ns && !s->waiting.cnt && sl_list_empty(&s->resting);
 
 	c->state = ORIGIN_UP;
@@ -112,7 +128,14 @@ void origin_conn_busy(struct origin_conn *c)
 	origin_timer_cancel(origin_of(c), &c->timer);
 }
 
-/* All output has been taken from the protocol, also what was scheduled meanwhile. */
+void origin_conn_resume(struct origin_call *call)
+{
+	struct origin_conn *c = call->conn;
+
+	if (c->server->proto->resume(c, call))
+		c->server->origin->io->read(c);
+}
+
 void origin_conn_write(struct origin_conn *c)
 {
 	c->server->proto->writable(c);

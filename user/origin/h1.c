@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 towards a server: one call at a time on a connection. Replies are read into rx:
+ * Replies are read into rx:
  *
  *       | head | body so far, in one piece | not parsed yet | free |
  *       0      body_at                     raw              end
  *
- * A reply that fits into ORIGIN_H1_RX_MAX goes on whole. Other replies go in parts, one when the
- * server pauses or rx is full. Without room at the owner no input is taken, so TCP stops the
- * server.
+ * A reply up to ORIGIN_H1_RX_MAX is passed on whole; others in parts, when the server pauses or rx
+ * is full. Without room at the owner no input is taken.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "origin/h1.h"
 #include "origin/scratch.h"
+#include "origin/server.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/grpc/grpc.h"
 #include "http/status.h"
 
-enum { RX_LOW = 4 << 10 };
+enum { RX_LOW = 4 << 10, EAGER_PARSES = 8 };
 
 static const struct sl_front_limits no_limits = {.max_body = UINT64_MAX / 2,
 						 .max_head = ORIGIN_HEAD_MAX};
@@ -47,15 +47,16 @@ static void close_conn(struct origin_h1_conn *h, const char *why)
 	origin_io_of(&h->c)->close(&h->c, why);
 }
 
-/*
- * Returns true if an idle connection has bytes or was closed. Such bytes are no reply to the next
- * request.
- */
+/* True: an idle connection was closed or has bytes, which must not become the next reply. */
 static bool is_stale(struct origin_h1_conn *h)
 {
-	if (h->used)
-		origin_io_of(&h->c)->read(&h->c);
+	origin_io_of(&h->c)->read(&h->c);
 	return h->c.state != ORIGIN_UP;
+}
+
+static void begin_section(struct origin_h1_conn *h)
+{
+	h->searched = h->parsed = h->parses = 0;
 }
 
 static void h1_start(struct origin_conn *c, struct origin_call *call)
@@ -70,8 +71,8 @@ static void h1_start(struct origin_conn *c, struct origin_call *call)
 		return;
 	}
 	if (is_stale(h)) {
-		call->tries--;
-		origin_ops_of(call)->lost(call, NULL);
+		call->tries -= h->used; /* a server may end all connections at once */
+		origin_ops_of(call)->lost(call, "the server closed an idle connection");
 		return;
 	}
 	for (unsigned i = 0; i < 3; i++)
@@ -93,10 +94,10 @@ static void h1_start(struct origin_conn *c, struct origin_call *call)
 	h->passed = 0;
 	h->body_sent = 0;
 	h->body_at = h->body_len = h->raw = h->end = 0;
+	begin_section(h);
 	origin_h1_send(h);
 }
 
-/* Nothing may point into rx. Returns false, unchanged, without memory. */
 static bool resize_rx(struct origin_h1_conn *h, uint32_t size)
 {
 	uint8_t *rx = h->rx_size == size ? h->rx : realloc(h->rx, size);
@@ -108,7 +109,6 @@ static bool resize_rx(struct origin_h1_conn *h, uint32_t size)
 	return true;
 }
 
-/* A reply that fills its parts gets longer ones: fewer reads, messages and wake-ups. */
 static void widen_rx(struct origin_h1_conn *h)
 {
 	struct origin *o = h->c.server->origin;
@@ -131,7 +131,7 @@ static void go_idle(struct origin_h1_conn *h)
 	const struct origin_io *io = origin_io_of(&h->c);
 
 	h->body_at = h->body_len = h->raw = h->end = 0;
-	(void)resize_rx(h, ORIGIN_H1_RX); /* shrinking cannot fail */
+	(void)resize_rx(h, ORIGIN_H1_RX);
 	end_wide(h);
 	h->state = H1_IDLE;
 	io->idle(&h->c);
@@ -186,35 +186,7 @@ static void finish_reply(struct origin_h1_conn *h)
 		close_conn(h, "not kept");
 }
 
-enum origin_h1_step {
-	STEP_MORE,
-	STEP_ON,
-	STEP_OVER
-}; /* more bytes are needed; continue; the call is over */
-
-/* Returns NULL or the mistake of a 101 reply. */
-static const char *check_upgrade(const struct origin_h1_conn *h)
-{
-	const struct origin_fields *f = &h->reply.fields;
-	bool agreed = false, keyed = !h->accept[0];
-	struct sl_span asked, e;
-
-	for (uint32_t i = 0; i < f->cnt; i++) {
-		struct sl_span name = f->at[i].name, value = f->at[i].value;
-
-		if (sl_span_eq_nocase(name, sl_span_str("upgrade"))) {
-			agreed = false;
-			for (asked = h->upgrade; sl_span_next_element(&asked, &e);)
-				agreed |= sl_span_eq_nocase(e, value);
-		} else if (h->accept[0] &&
-			   sl_span_eq_nocase(name, sl_span_str("sec-websocket-accept"))) {
-			keyed = sl_span_eq(value, sl_span_cstr(h->accept));
-		}
-	}
-	if (!agreed)
-		return "an upgrade that nobody asked for";
-	return keyed ? NULL : "a wrong Sec-WebSocket-Accept";
-}
+enum origin_h1_step { STEP_MORE, STEP_ON, STEP_OVER };
 
 static void go_opaque(struct origin_h1_conn *h)
 {
@@ -244,12 +216,46 @@ static void keep_reason(struct origin_h1_conn *h)
 	h->reason[reason.len] = 0;
 }
 
+static bool has_empty_line(struct origin_h1_conn *h)
+{
+	const uint8_t *from = h->rx + h->raw, *end = h->rx + h->end;
+	const uint8_t *at = from + h->searched, *next;
+
+	while ((at = memchr(at, '\n', (size_t)(end - at)))) {
+		next = at + 1;
+		next += next < end && *next == '\r';
+		if (next == end)
+			break;
+		if (*next == '\n')
+			return true;
+		at++;
+	}
+	h->searched = (uint32_t)((at ? at : end) - from);
+	return false;
+}
+
+/*
+ * Returns true if a head or trailers are worth parsing: complete, or twice as long as the last
+ * time. So each byte is parsed few times, in whatever pieces it comes.
+ */
+static bool is_due(struct origin_h1_conn *h)
+{
+	uint32_t len = h->end - h->raw;
+
+	if (h->parses == EAGER_PARSES && len < 2 * h->parsed && len < ORIGIN_HEAD_MAX &&
+	    !has_empty_line(h))
+		return false;
+	if (h->parses < EAGER_PARSES)
+		h->parses++;
+	h->parsed = len;
+	return true;
+}
+
 static ssize_t parse_head(struct origin_h1_conn *h)
 {
 	return origin_h1_head(sl_span_of(h->rx + h->raw, h->end - h->raw), h->to_head, &h->reply);
 }
 
-/* Returns true if the reply is collected first; reserves the room. */
 static bool goes_whole(struct origin_h1_conn *h, ssize_t head_len)
 {
 	uint64_t end = h->raw + (uint64_t)head_len + h->reply.length;
@@ -261,13 +267,13 @@ static bool goes_whole(struct origin_h1_conn *h, ssize_t head_len)
 		return true;
 	if (!resize_rx(h, ORIGIN_H1_RX_MAX))
 		return false;
-	(void)parse_head(h); /* fields point into rx */
+	(void)parse_head(h);
 	return true;
 }
 
 static enum origin_h1_step read_head(struct origin_h1_conn *h)
 {
-	ssize_t n = parse_head(h);
+	ssize_t n = is_due(h) ? parse_head(h) : 0;
 	static const uint8_t states[] = {[ORIGIN_LENGTH] = H1_BODY,
 					 [ORIGIN_CHUNKS] = H1_CHUNKS,
 					 [ORIGIN_UNTIL_CLOSE] = H1_UNTIL_CLOSE};
@@ -278,7 +284,7 @@ static enum origin_h1_step read_head(struct origin_h1_conn *h)
 	h->whole = n > 0 && goes_whole(h, n);
 	upgraded = n > 0 && h->reply.status == 101;
 	if (upgraded)
-		h->reply.wrong = check_upgrade(h);
+		h->reply.wrong = origin_h1_upgrade(&h->reply.fields, h->upgrade, h->accept);
 	else if (n > 0 && h->reply.status < 200 && ++h->interim > ORIGIN_INTERIM_MAX)
 		h->reply.wrong = "too many interim replies";
 	h->fields.cnt = 0;
@@ -289,6 +295,7 @@ static enum origin_h1_step read_head(struct origin_h1_conn *h)
 		return STEP_OVER;
 	}
 	h->raw += (uint32_t)n;
+	begin_section(h);
 	if (h->reply.status == 100 && !origin_ops_of(h->call)->send_continue(h->call))
 		return STEP_OVER;
 	if (h->reply.status < 200 && !upgraded) {
@@ -348,6 +355,7 @@ static enum origin_h1_step read_chunks(struct origin_h1_conn *h)
 	}
 	if (h->chunks.state == SL_CHUNKED_TRAILER) {
 		h->state = H1_TRAILERS;
+		begin_section(h);
 		return STEP_ON;
 	}
 	if (h->chunks.state == SL_CHUNKED_DATA && h->raw < h->end) {
@@ -365,13 +373,15 @@ static enum origin_h1_step read_trailers(struct origin_h1_conn *h)
 {
 	struct origin_fields trailers;
 	const char *wrong;
-	ssize_t n =
-		origin_h1_fields(sl_span_of(h->rx + h->raw, h->end - h->raw), &trailers, &wrong);
+	ssize_t n;
 
+	if (!is_due(h))
+		return STEP_MORE;
+	n = origin_h1_fields(sl_span_of(h->rx + h->raw, h->end - h->raw), &trailers, &wrong);
 	if (n == 0)
 		return STEP_MORE;
 	if (h->call->begun)
-		h->fields.cnt = 0; /* the fields of the head were sent */
+		h->fields.cnt = 0;
 	if (n > 0 && !origin_reply_take(&h->fields, &trailers, true))
 		wrong = "more trailers than a reply may have";
 	if (n < 0 || wrong) {
@@ -383,7 +393,6 @@ static enum origin_h1_step read_trailers(struct origin_h1_conn *h)
 	return STEP_OVER;
 }
 
-/* Returns false if the call is over. */
 static bool parse_input(struct origin_h1_conn *h)
 {
 	enum origin_h1_step step = STEP_ON;
@@ -399,7 +408,6 @@ static bool parse_input(struct origin_h1_conn *h)
 	return step != STEP_OVER;
 }
 
-/* Returns false if the owner has no room or the call is over. */
 static bool send_part(struct origin_h1_conn *h)
 {
 	struct sl_reply_args args;
@@ -421,7 +429,6 @@ static bool send_part(struct origin_h1_conn *h)
 	return true;
 }
 
-/* Returns false as send_part(). */
 static bool make_room(struct origin_h1_conn *h)
 {
 	if (h->rx_size - h->end >= RX_LOW || (h->state > H1_HEAD && h->whole))
@@ -435,7 +442,6 @@ static bool make_room(struct origin_h1_conn *h)
 	}
 	if (h->state > H1_HEAD)
 		widen_rx(h);
-	/* The rest is an incomplete head or trailer section. */
 	if (h->rx_size - h->end >= RX_LOW || resize_rx(h, ORIGIN_H1_RX_MAX))
 		return true;
 	fail_malformed(h, "no memory for it");
@@ -444,20 +450,20 @@ static bool make_room(struct origin_h1_conn *h)
 
 static void h1_eof(struct origin_conn *c, const char *error)
 {
-	const char *why = error ? "the server reset the connection" : NULL;
 	struct origin_h1_conn *h = h1_of(c);
 	struct origin_call *call = h->call;
 
 	if (!call || (h->state == H1_HEAD && !h->end && !h->interim)) {
-		close_conn(h, why);
+		origin_conn_end_idle(c, error, !h->used);
 		return;
 	}
-	if (h->state == H1_UNTIL_CLOSE && !why) {
+	if (h->state == H1_UNTIL_CLOSE && !error) {
 		finish_reply(h);
 		return;
 	}
-	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "%s: %s: a reply broke off",
-		     h->c.server->origin->area, h->c.server->name);
+	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "%s: %s: a reply broke off%s%s",
+		     h->c.server->origin->area, h->c.server->name, error ? ": " : "",
+		     error ? error : "");
 	h->call = NULL;
 	refuse_call(call, SL_RPC_LOST);
 	close_conn(h, "broken off");
@@ -477,7 +483,7 @@ static bool h1_input(struct origin_conn *c, size_t len)
 	struct origin_h1_conn *h = h1_of(c);
 
 	if (!h->call) {
-		close_conn(h, "bytes that nobody asked for");
+		origin_conn_end_idle(c, "bytes without a request", !h->used);
 		return false;
 	}
 	h->call->answered = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/1.1 connection to a server: h1_send.c writes requests, h1.c reads replies. */
+/* HTTP/1.1 connection to a server. */
 #ifndef SL_ORIGIN_H1_H
 #define SL_ORIGIN_H1_H
 
@@ -11,9 +11,8 @@
 #include "front/http1/http1.h"
 
 /*
- * Streams read at most ORIGIN_PART_MAX ahead, which bounds the memory of a stalled stream;
- * ORIGIN_WIDE_MAX of them ORIGIN_PART_WIDE. Heads, trailers and unstreamed replies may use
- * ORIGIN_H1_RX_MAX.
+ * A stalled stream has ORIGIN_PART_MAX bytes, a wide one ORIGIN_PART_WIDE. Heads, trailers and
+ * unstreamed replies may have ORIGIN_H1_RX_MAX.
  */
 enum {
 	ORIGIN_H1_RX = ORIGIN_PART_MAX,
@@ -29,23 +28,25 @@ struct origin_h1_conn {
 	struct origin_call *call; /* NULL: idle */
 	uint8_t state;
 	bool to_head;
-	bool sent; /* the request, whole */
+	bool sent; /* the whole request */
 	bool full;
-	bool used;      /* has carried calls before */
-	bool tx_failed; /* sending failed; a reply may still be there */
+	bool used;      /* has carried calls */
+	bool tx_failed; /* a reply may still be readable */
 	bool blocked;
 	bool whole;   /* rx collects the reply */
-	bool wide;    /* counted in the origin's wide_cnt */
+	bool wide;    /* counted in origin.wide_cnt */
 	bool closing; /* upgraded; the client has sent its last byte */
 	uint8_t interim;
-	uint64_t left;                     /* H1_BODY: missing bytes */
-	uint64_t passed;                   /* bytes of the body in earlier parts */
+	uint64_t left;
+	uint64_t passed;
 	struct sl_span upgrade;            /* requested protocols, in tx */
-	char accept[ORIGIN_WS_ACCEPT + 1]; /* expected Sec-WebSocket-Accept, or "" */
+	char accept[ORIGIN_WS_ACCEPT + 1]; /* expected, or "" */
 	struct sl_http1_chunked chunks;
 	uint32_t head_len, head_sent;
 	size_t body_sent;
 	uint32_t body_at, body_len, raw, end;
+	uint32_t searched, parsed; /* of an incomplete head or trailers, from `raw` */
+	uint8_t parses;
 	struct origin_h1_reply reply;
 	char reason[ORIGIN_REASON_MAX];
 	struct origin_reply_fields fields;
@@ -53,14 +54,11 @@ struct origin_h1_conn {
 	uint8_t *rx, *tx;
 };
 
-/*
- * Writes the request head to tx and starts the body. Returns false if the head is too long, or
- * without memory.
- */
+/* Writes the head to tx and starts the body. Returns false if it is too long, or without memory. */
 bool origin_h1_format(struct origin_h1_conn *h, const struct origin_request *rq);
-/* Sends as much as the transport takes. */
+/* Sends what the transport takes; sets tx_failed on failure. */
 void origin_h1_send(struct origin_h1_conn *h);
-/* Tells the transport which upcalls are needed. */
+/* Requests the upcalls that are needed. */
 void origin_h1_wait(struct origin_h1_conn *h);
 
 #endif

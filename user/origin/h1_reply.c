@@ -5,7 +5,6 @@
 #include "front/http1/http1.h"
 #include "http/scan.h"
 
-/* Input [p, end) of a text that begins at lo. */
 struct origin_head_cursor {
 	const uint8_t *lo, *p, *end;
 	const char *wrong;
@@ -19,7 +18,7 @@ static enum origin_head_step refuse_head(struct origin_head_cursor *c, const cha
 	return STEP_REFUSED;
 }
 
-/* Takes CR LF. A bare CR or LF is refused, because recipients disagree on it. */
+/* Refuses a bare CR or LF, which recipients read differently. */
 static enum origin_head_step take_crlf(struct origin_head_cursor *c)
 {
 	if (c->p == c->end)
@@ -34,7 +33,7 @@ static enum origin_head_step take_crlf(struct origin_head_cursor *c)
 	return STEP_OK;
 }
 
-/* In the pattern 'v' is the minor version, 's' a digit of the status. */
+/* Pattern: 'v' is the minor version, 's' a digit of the status. */
 static enum origin_head_step status_line(struct origin_head_cursor *c, struct origin_h1_reply *out)
 {
 	static const char form[] = "HTTP/1.v sss";
@@ -55,7 +54,6 @@ static enum origin_head_step status_line(struct origin_head_cursor *c, struct or
 		return refuse_head(c, "a status that is none");
 	if (c->p == c->end)
 		return STEP_PARTIAL;
-	/* Some servers leave out the blank before an empty reason. */
 	if (*c->p == ' ') {
 		const uint8_t *from = ++c->p;
 
@@ -127,7 +125,6 @@ ssize_t origin_h1_fields(struct sl_span in, struct origin_fields *out, const cha
 
 enum { SEEN_LENGTH = 1 << 0, SEEN_CODING = 1 << 1, SEEN_CLOSE = 1 << 2, SEEN_KEEP = 1 << 3 };
 
-/* RFC 9112 6.3: repeated equal lengths count as one. */
 static const char *take_length(struct sl_span list, struct origin_h1_reply *out, unsigned *seen)
 {
 	struct sl_span e;
@@ -145,7 +142,6 @@ static const char *take_length(struct sl_span list, struct origin_h1_reply *out,
 	return NULL;
 }
 
-/* Returns NULL or the mistake. The only coding is "chunked", once. */
 static const char *look_at(const struct sl_header *h, struct origin_h1_reply *out, unsigned *seen)
 {
 	struct sl_span options = h->value, e;
@@ -176,7 +172,6 @@ static const char *decide_framing(struct origin_h1_reply *out, unsigned seen, bo
 	bool announced = coded || ((seen & SEEN_LENGTH) && out->length);
 
 	out->keep_alive = !(seen & SEEN_CLOSE) && (out->minor || (seen & SEEN_KEEP));
-	/* Rule 1 of 6.3: such replies end at the empty line. */
 	if (out->status == 204 && announced)
 		out->keep_alive = false;
 	else if (out->status < 200 && announced)
@@ -222,4 +217,26 @@ ssize_t origin_h1_head(struct sl_span in, bool to_head, struct origin_h1_reply *
 		step = c.wrong ? STEP_REFUSED : STEP_OK;
 	}
 	return head_result(&c, step, &out->wrong);
+}
+
+const char *origin_h1_upgrade(const struct origin_fields *f, struct sl_span asked,
+			      const char *accept)
+{
+	bool agreed = false, keyed = !accept[0];
+
+	for (uint32_t i = 0; i < f->cnt; i++) {
+		struct sl_span name = f->at[i].name, value = f->at[i].value, left = asked, e;
+
+		if (sl_span_eq_nocase(name, sl_span_str("upgrade"))) {
+			agreed = false;
+			while (sl_span_next_element(&left, &e))
+				agreed |= sl_span_eq_nocase(e, value);
+		} else if (accept[0] &&
+			   sl_span_eq_nocase(name, sl_span_str("sec-websocket-accept"))) {
+			keyed = sl_span_eq(value, sl_span_cstr(accept));
+		}
+	}
+	if (!agreed)
+		return "an upgrade that was not requested";
+	return keyed ? NULL : "a wrong Sec-WebSocket-Accept";
 }

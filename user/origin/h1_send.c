@@ -42,15 +42,14 @@ static bool needs_no_length(struct sl_span method)
 }
 
 /*
- * Writes Upgrade and Connection (RFC 9110 7.8). A client of HTTP/2 has no Sec-WebSocket-Key (RFC
- * 8441 5), so one is made here. Other handshakes pass unchanged. Returns false if no key can be
- * made.
+ * Writes Upgrade and Connection (RFC 9110 7.8). Makes a Sec-WebSocket-Key for clients of HTTP/2
+ * (RFC 8441 5). Returns false if it cannot.
  */
 static bool put_upgrade(struct origin_h1_out *o, struct origin_h1_conn *h,
 			const struct origin_request *rq)
 {
 	char key[ORIGIN_WS_KEY + 1];
-	bool keyed = h->call->rq->protocol == SL_PROTO_HTTP1; /* true: the client has a key */
+	bool keyed = h->call->rq->protocol == SL_PROTO_HTTP1;
 
 	PUT(o, "connection: upgrade\r\nupgrade: ");
 	h->upgrade = sl_span_of(o->p, rq->upgrade.len);
@@ -88,7 +87,6 @@ static void put_framing(struct origin_h1_out *o, struct origin_call *call, bool 
 				  length);
 }
 
-/* The buffer is reused by later heads of similar size. */
 static bool keep_head(struct origin_h1_conn *h, const uint8_t *head, size_t len)
 {
 	uint32_t size = ((uint32_t)len + 1023) & ~UINT32_C(1023);
@@ -129,7 +127,6 @@ bool origin_h1_format(struct origin_h1_conn *h, const struct origin_request *rq)
 		put_span(&o, rq->fields[i].value);
 		PUT(&o, "\r\n");
 	}
-	/* Gateways pass Upgrade only on routes that allow it. */
 	if (rq->upgrade.len && call->body.on && sl_span_eq(rq->method, sl_span_str("GET")))
 		o.full |= !put_upgrade(&o, h, rq);
 	else
@@ -183,7 +180,6 @@ void origin_h1_send(struct origin_h1_conn *h)
 		call->written = true;
 	}
 	h->full = rc == -EAGAIN;
-	/* A reply may still be readable. */
 	h->tx_failed |= rc < 0 && !h->full;
 	if (h->tx_failed)
 		origin_body_drop(call);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/2 and gRPC without TLS towards a server, framed by nghttp2. Its callbacks only store data in
- * streams, which are settled after each read:
+ * Callbacks of nghttp2 only store data in streams, which are settled after each read:
  *
  *   start -> submit ......... out -> the server, at the end of a turn
  *   input -> nghttp2 -> on_header, on_data: origin_h2_stream -> settle -> parts of the reply
  *
- * Bytes that wait for room at the owner fill the stream's window (ORIGIN_RX_LEN), so the server
- * stops. They count in the origin's budget for bodies. When it runs short, streams whose clients
- * have not read for longest are ended.
+ * Bytes waiting for room at the owner fill the stream's window (ORIGIN_RX_LEN) and count in the
+ * origin's budget for bodies. When it runs short, the longest stalled streams end.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +18,7 @@
 #include "origin/h2.h"
 #include "origin/scratch.h"
 #include "origin/request.h"
+#include "origin/server.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/num.h"
@@ -27,7 +26,7 @@
 
 enum {
 	CONN_WINDOW = 16 << 20,
-	STREAMS_MAX = 1000, /* unless the server allows fewer */
+	STREAMS_MAX = 1000,
 };
 
 static struct origin_h2_conn *h2_of(struct origin_conn *c)
@@ -51,11 +50,21 @@ void origin_h2_stream_free(struct origin_h2_stream *s)
 	h->stream_cnt--;
 	h->freed++;
 	free(s);
-	if (!h->stream_cnt && h->c.state == ORIGIN_UP)
-		origin_io_of(&h->c)->idle(&h->c);
+	if (h->stream_cnt || h->c.state != ORIGIN_UP)
+		return;
+	origin_io_of(&h->c)->idle(&h->c);
+	if (h->over)
+		origin_h2_write_soon(h);
 }
 
-/* Returns true if there were touched streams: frames may be due. */
+static void lose_stream(struct origin_h2_stream *s, const char *why)
+{
+	struct origin_call *call = s->call;
+
+	origin_h2_stream_free(s);
+	origin_ops_of(call)->lost(call, why);
+}
+
 static bool settle_touched(struct origin_h2_conn *h)
 {
 	struct origin_h2_stream *s;
@@ -70,7 +79,28 @@ static bool settle_touched(struct origin_h2_conn *h)
 	return any;
 }
 
-/* Each ended stream's call has ended or waits for its client. */
+/* Closes the connection when its complete replies are passed on; gives the other calls back. */
+static void end_conn(struct origin_h2_conn *h, const char *why)
+{
+	const struct origin_io *io = origin_io_of(&h->c);
+	bool unused = nghttp2_session_get_next_stream_id(h->session) == 1;
+	struct sl_list *at, *next;
+
+	h->going = h->over = true;
+	origin_conn_ended(&h->c);
+	(void)settle_touched(h);
+	sl_list_for_each_safe (at, next, &h->streams) {
+		struct origin_h2_stream *s = sl_container_of(at, struct origin_h2_stream, link);
+
+		if (!s->whole)
+			lose_stream(s, why);
+	}
+	io->wait(&h->c, false, false);
+	io->room(&h->c);
+	if (!h->stream_cnt)
+		origin_conn_end_idle(&h->c, why, unused);
+}
+
 static void check_settled(const struct origin_h2_conn *h)
 {
 #ifdef SL_DEBUG
@@ -84,7 +114,16 @@ static void check_settled(const struct origin_h2_conn *h)
 	SL_CHECK(sl_list_empty(&h->touched));
 }
 
-/* Returns false if the connection was closed. */
+static void end_output(struct origin_h2_conn *h)
+{
+	const struct origin_io *io = origin_io_of(&h->c);
+
+	h->mute = h->going = true;
+	io->room(&h->c);
+	io->wait(&h->c, true, false);
+	io->read(&h->c);
+}
+
 static bool write_frames(struct origin_h2_conn *h)
 {
 	const struct origin_io *io = origin_io_of(&h->c);
@@ -99,15 +138,19 @@ static bool write_frames(struct origin_h2_conn *h)
 			h->out_len += (size_t)n;
 		}
 		if (n < 0) {
-			io->close(&h->c, nghttp2_strerror((int)n));
+			end_conn(h, nghttp2_strerror((int)n));
 			return false;
 		}
 		if (h->out_len == h->out_sent)
 			return true;
 		left = (struct iovec){h->out + h->out_sent, h->out_len - h->out_sent};
 		n = io->send(&h->c, &left, 1);
+		if (n == -EPIPE || n == -ECONNRESET) {
+			end_output(h);
+			return false;
+		}
 		if (n < 0 && n != -EAGAIN) {
-			io->close(&h->c, strerror((int)-n));
+			end_conn(h, strerror((int)-n));
 			return false;
 		}
 		h->out_sent += n > 0 ? (size_t)n : 0;
@@ -117,24 +160,24 @@ static bool write_frames(struct origin_h2_conn *h)
 	}
 }
 
-/*
- * nghttp2 closes a stream while it writes its RST_STREAM (RFC 9113 8.1.1), so streams are settled
- * here, too.
- */
+/* nghttp2 closes streams while it writes their RST_STREAM. */
 static void h2_writable(struct origin_conn *c)
 {
 	const struct origin_io *io = origin_io_of(c);
 	struct origin_h2_conn *h = h2_of(c);
 
-	do {
-		if (!write_frames(h))
+	while (!h->mute && !h->over && write_frames(h) && settle_touched(h))
+		;
+	if (c->state != ORIGIN_UP || (h->mute && !h->over))
+		return;
+	if (!h->over) {
+		check_settled(h);
+		io->wait(c, true, h->out_len > h->out_sent);
+		if (nghttp2_session_want_read(h->session) ||
+		    nghttp2_session_want_write(h->session) || h->out_len > h->out_sent)
 			return;
-	} while (settle_touched(h));
-	check_settled(h);
-	io->wait(c, true, h->out_len > h->out_sent);
-	if (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session) &&
-	    h->out_len == h->out_sent)
-		io->close(c, "the server ended the connection");
+	}
+	end_conn(h, "the server ended the connection");
 }
 
 static ssize_t read_body(struct origin_call *call, uint8_t *buf, size_t cap, uint32_t *flags)
@@ -155,7 +198,6 @@ static ssize_t read_body(struct origin_call *call, uint8_t *buf, size_t cap, uin
 	return (ssize_t)n;
 }
 
-/* Returns true if there are trailers, which end the stream. */
 static bool submit_trailers(struct origin_h2_stream *s)
 {
 	const struct sl_request_view *rq = s->call->rq;
@@ -228,7 +270,6 @@ static int format_timeout(char *to, size_t size, uint64_t us)
 	return snprintf(to, size, "%" PRIu64 "%c", us, units[i].name);
 }
 
-/* Returns false if the target is too long. */
 static bool make_head(struct origin_h2_head *h, const struct origin_request *made,
 		      const struct origin_call *call, uint64_t now_ns)
 {
@@ -245,7 +286,7 @@ static bool make_head(struct origin_h2_head *h, const struct origin_request *mad
 	}
 	h->cnt = 0;
 	ADD(h, ":method", made->method);
-	ADD(h, ":scheme", sl_span_str("http"));
+	ADD(h, ":scheme", sl_span_cstr(call->server->secure ? "https" : "http"));
 	ADD(h, ":authority", made->authority);
 	ADD(h, ":path", sl_span_of(h->target, target_len));
 	if (call->grpc) {
@@ -296,12 +337,12 @@ static void submit_request(struct origin_h2_conn *h, struct origin_h2_stream *s,
 	}
 	call->tries--;
 	s->ended = true;
-	h->going = true; /* stream ids are used up, or no memory */
+	h->going = true;
 	origin_h2_stream_free(s);
 	origin_ops_of(call)->lost(call, "no stream is left");
 }
 
-/* Reads what an idle connection has: a GOAWAY or its end. Returns false if it takes no calls. */
+/* Reads a GOAWAY or the end of an idle connection. False: it takes no calls. */
 static bool is_usable(struct origin_h2_conn *h)
 {
 	if (h->stream_cnt)
@@ -368,7 +409,7 @@ static struct origin_space h2_space(struct origin_conn *c)
 	return (struct origin_space){scratch->input, sizeof(scratch->input)};
 }
 
-/* Returns false: another read may be of another connection. */
+/* False: the next read may be of another connection. */
 static bool h2_input(struct origin_conn *c, size_t len)
 {
 	const struct origin_io *io = origin_io_of(c);
@@ -382,7 +423,7 @@ static bool h2_input(struct origin_conn *c, size_t len)
 	io->write_soon(c);
 	io->room(c);
 	if (rc < 0)
-		io->close(c, nghttp2_strerror((int)rc));
+		end_conn(h, nghttp2_strerror((int)rc));
 	return false;
 }
 
@@ -393,7 +434,7 @@ static void h2_pause(struct origin_conn *c)
 
 static void h2_eof(struct origin_conn *c, const char *error)
 {
-	origin_io_of(c)->close(c, error ? error : "the server closed the connection");
+	end_conn(h2_of(c), error ? error : "the server closed the connection");
 }
 
 static bool h2_up(struct origin_conn *c)
@@ -401,8 +442,7 @@ static bool h2_up(struct origin_conn *c)
 	static const nghttp2_settings_entry settings[] = {
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, ORIGIN_RX_LEN},
 		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
-		 ORIGIN_HEAD_MAX + 32 * ORIGIN_FIELDS_MAX}, /* RFC 9113 6.5.2 */
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, ORIGIN_HEAD_MAX + 32 * ORIGIN_FIELDS_MAX},
 	};
 	struct origin_h2_conn *h = h2_of(c);
 	nghttp2_session_callbacks *cb = NULL;
@@ -476,13 +516,8 @@ static void h2_closing(struct origin_conn *c, const char *why)
 	struct origin_h2_conn *h = h2_of(c);
 	struct sl_list *l;
 
-	while (h->session && (l = sl_list_pop_head(&h->streams))) {
-		struct origin_h2_stream *s = sl_container_of(l, struct origin_h2_stream, link);
-		struct origin_call *call = s->call;
-
-		origin_h2_stream_free(s);
-		origin_ops_of(call)->lost(call, why);
-	}
+	while (h->session && (l = sl_list_pop_head(&h->streams)))
+		lose_stream(sl_container_of(l, struct origin_h2_stream, link), why);
 	nghttp2_session_del(h->session);
 }
 

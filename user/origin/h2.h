@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/2 connection to a server: h2.c has the connection and requests, h2_reply.c replies. */
+/* HTTP/2 connection to a server. */
 #ifndef SL_ORIGIN_H2_H
 #define SL_ORIGIN_H2_H
 
@@ -21,8 +21,10 @@ struct origin_h2_conn {
 	struct origin_conn c;
 	nghttp2_session *session;
 	struct sl_list streams, touched;
-	unsigned stream_cnt, freed; /* open; freed so far */
-	bool going;                 /* takes no more calls */
+	unsigned stream_cnt, freed;
+	bool going; /* takes no more calls */
+	bool mute;  /* the output failed; replies may still be readable */
+	bool over;  /* has ended; complete replies wait for their clients */
 	size_t out_len, out_sent;
 	uint8_t out[ORIGIN_OUT_LEN];
 };
@@ -34,41 +36,40 @@ struct origin_h2_stream {
 	struct origin_call *call;
 	int32_t id;
 	uint32_t error;
-	uint16_t status; /* below 200: no final head yet */
+	uint16_t status; /* below 200: no final head */
 	int grpc_status; /* -1: none */
 	int foreign;     /* gRPC status of a reply that is not gRPC, or -1 */
 	bool ended;
 	bool whole;
 	bool blocked;
-	bool bad_head, bad_trailers; /* too many or malformed fields */
+	bool bad_head, bad_trailers; /* too many or malformed */
 	bool over;                   /* beyond any limit */
-	bool starved;                /* out of memory */
+	bool starved;
 	bool to_head;
-	uint8_t interim; /* heads */
-	bool reset;      /* RST_STREAM came */
+	uint8_t interim;
+	bool reset;
 	bool in_frame;
 	bool trailers_only; /* gRPC: the head ends the stream */
 	bool foreign_type;
 	bool send_continue;
-	const char *wrong; /* why the reply is malformed */
-	/* the request */
+	const char *wrong;
+	/* Request */
 	uint8_t prefix[SL_GRPC_PREFIX];
-	size_t sent; /* prefix and body */
-	/* the reply */
-	uint64_t length;        /* content-length, or SL_LEN_UNKNOWN */
-	uint32_t message_left;  /* bytes of a gRPC message that is passed on in pieces */
-	uint8_t *rx;            /* received body, in the origin's `bodies` */
-	uint32_t rx_at, rx_len; /* unused: [rx_at, rx_len) */
+	size_t sent; /* of prefix and body */
+	/* Reply */
+	uint64_t length;        /* or SL_LEN_UNKNOWN */
+	uint32_t message_left;  /* rest of a gRPC message in pieces */
+	uint8_t *rx;            /* from origin.bodies */
+	uint32_t rx_at, rx_len; /* unread: [rx_at, rx_len) */
 	uint32_t rx_cap;
-	struct origin_h2_text *text; /* fields, in the origin's `bodies` */
+	struct origin_h2_text *text; /* of fields; from origin.bodies */
 	uint32_t text_len;
 	char type[ORIGIN_TYPE_MAX]; /* gRPC content-type */
 	char why[1024];             /* grpc-message */
-	/* Only the counts are cleared at the start. */
+	/* Only the counts are initialized. */
 	struct origin_fields headers, trailers;
 };
 
-/* A request as nghttp2 takes it. */
 struct origin_h2_head {
 	nghttp2_nv nv[ORIGIN_REQUEST_FIELDS + 8];
 	size_t cnt;
@@ -76,45 +77,44 @@ struct origin_h2_head {
 	uint8_t target[SL_RPC_MAX_ASKED];
 };
 
-/* Frees a stream. The caller keeps its call. */
+/* Frees the stream; the caller keeps the call. */
 void origin_h2_stream_free(struct origin_h2_stream *s);
 
-/* h2_reply.c */
+/* Sets nghttp2's callbacks for replies. */
 void origin_h2_callbacks(nghttp2_session_callbacks *cb);
-/* Passes on the received reply. May free the stream. */
+/* Passes on what was received. May free the stream. */
 void origin_h2_settle(struct origin_h2_stream *s);
-/* Ends streams whose clients have not read for longest, while memory is short. */
+/* While memory is short, ends the longest stalled streams. */
 void origin_h2_relieve(struct origin *o);
-/* Frees the received body. */
+/* Frees received bytes. */
 void origin_h2_rx_free(struct origin_h2_stream *s);
-/* No field may point into the text any more. */
+/* Frees the text. No field may point into it. */
 void origin_h2_text_free(struct origin_h2_stream *s);
-/* Returns the body bytes that are not consumed. */
+/* Returns the unread bytes, valid until they are consumed or more are received. */
 struct sl_span origin_h2_rx(const struct origin_h2_stream *s);
-/* Consumes n bytes. */
+/* Drops n of them, and opens the window. */
 void origin_h2_consume(struct origin_h2_stream *s, size_t n);
-/* Passes on a part. Returns false if it stays or the stream was freed. */
+/* Sets fields and status of *a, and passes on the part. False: it is kept, or the stream freed. */
 bool origin_h2_reply(struct origin_h2_stream *s, struct sl_reply_args *a);
-/* Ends the call with an error and resets the stream. */
+/* Fails the call, resets and frees the stream. why: for the log. */
 void origin_h2_end_with(struct origin_h2_stream *s, enum sl_rpc_status status, const char *why);
-/* Returns the call with lost(). */
+/* Returns the call with lost(), and frees the stream. */
 void origin_h2_lost(struct origin_h2_stream *s);
 
-/* h2_grpc.c */
-/* Decides by the head whether the reply is gRPC. */
+/* Sets `foreign` unless the reply is gRPC. ends: the head ends the stream. */
 void origin_h2_judge_head(struct origin_h2_stream *s, bool ends);
+/* Does as origin_h2_settle(), for a gRPC call. */
 void origin_h2_settle_grpc(struct origin_h2_stream *s);
 
+/* Shorthands for members of the origin. */
 static inline const struct origin_ops *origin_h2_ops(const struct origin_h2_stream *s)
 {
 	return origin_ops_of(s->call);
 }
-
 static inline void origin_h2_write_soon(struct origin_h2_conn *h)
 {
 	origin_io_of(&h->c)->write_soon(&h->c);
 }
-
 static inline struct origin *origin_h2_origin(const struct origin_h2_stream *s)
 {
 	return s->h->c.server->origin;

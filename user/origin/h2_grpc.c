@@ -6,8 +6,6 @@
  *   head with END_STREAM ............ one part: status and trailers (Trailers-Only)
  *   head, <= 1 message, status OK ... one part, if all of it has come
  *   else ............................ head; each message, or pieces of it; status and trailers
- *
- * Boundaries of reads change no part, except that a success within one read is one part.
  */
 #include <stdio.h>
 
@@ -42,10 +40,6 @@ static void answer_foreign(struct origin_h2_stream *s)
 	(void)origin_h2_reply(s, &a);
 }
 
-/*
- * Finds the next message in rx. One of more than half of rx is passed on in pieces, so that the
- * window never closes for it. Returns the bytes of rx, or 0.
- */
 static size_t find_piece(const struct origin_h2_stream *s, struct sl_reply_args *a)
 {
 	struct sl_span in = origin_h2_rx(s);
@@ -60,11 +54,10 @@ static size_t find_piece(const struct origin_h2_stream *s, struct sl_reply_args 
 	a->body = in.ptr + prefix;
 	a->body_len = in.len - prefix < a->total_len ? in.len - prefix : a->total_len;
 	a->in_pieces = prefix && a->body_len < a->total_len;
-	a->compressed = prefix && in.ptr[0]; /* set by the first piece of a message */
+	a->compressed = prefix && in.ptr[0];
 	return prefix + a->body_len;
 }
 
-/* Ends the stream if a message prefix is invalid. */
 static bool is_refused(struct origin_h2_stream *s)
 {
 	struct sl_span in = origin_h2_rx(s);
@@ -81,7 +74,6 @@ static bool is_refused(struct origin_h2_stream *s)
 	return true;
 }
 
-/* The last message of a success goes with the status. */
 static bool is_last(const struct origin_h2_stream *s, size_t n, const struct sl_reply_args *a)
 {
 	return s->whole && s->grpc_status == SL_GRPC_OK && n == origin_h2_rx(s).len &&
@@ -99,7 +91,6 @@ static bool is_one_part(const struct origin_h2_stream *s)
 	return is_last(s, n, &a) && (!n || origin_h2_rx(s).ptr[0] <= SL_GRPC_COMPRESSED);
 }
 
-/* PROTOCOL-HTTP2.md, "Errors". */
 static enum sl_grpc_status status_of_reset(uint32_t code)
 {
 	switch (code) {
@@ -132,7 +123,7 @@ static void end_early(struct origin_h2_stream *s)
 		snprintf(why, sizeof(why), "the server reset the call: %s",
 			 nghttp2_http2_strerror(s->error));
 		a.grpc_message = why;
-		if (!call->answered) /* text of interim replies */
+		if (!call->answered)
 			s->headers.cnt = 0;
 		(void)origin_h2_reply(s, &a);
 	}

@@ -7,9 +7,8 @@
 #include "base/num.h"
 #include "sluice/types.h"
 
-/* RESERVE: part of the budget (1/16) that stays free for clients that read. */
+/* RESERVE: 1/16 of the budget is for clients that read. */
 enum { RESERVE = 16, RX_LEAST = 1024 - sizeof(struct sl_capped_block) };
-/* With headers a block of 2 KiB. */
 enum { TEXT_PIECE = 2048 - 48 };
 
 static void mark_touched(struct origin_h2_stream *s)
@@ -24,8 +23,8 @@ static struct origin_h2_stream *stream_of(nghttp2_session *session, int32_t id)
 }
 
 /*
- * nghttp2 does not report a frame that it refuses; it resets the stream later. More frames may
- * follow in the same read: the reply stays malformed.
+ * nghttp2 does not report a refused frame; it resets the stream later. Frames that follow must not
+ * make the reply valid.
  */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
@@ -47,7 +46,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	struct origin_h2_stream *s = stream_of(session, frame->hd.stream_id);
 
 	(void)arg;
-	if (s && s->status < 200) { /* the former head was interim */
+	if (s && s->status < 200) {
 		s->status = 0;
 		s->headers.cnt = 0;
 		origin_h2_text_free(s);
@@ -98,13 +97,11 @@ void origin_h2_text_free(struct origin_h2_stream *s)
 	s->text_len = 0;
 }
 
-/* Fields behind the head are trailers; they matter once they are whole. */
 static bool *find_fault(struct origin_h2_stream *s)
 {
 	return s->call->answered ? &s->bad_trailers : &s->bad_head;
 }
 
-/* Returns NULL if the head or the trailers are too large, or without memory. */
 static char *text_room(struct origin_h2_stream *s, size_t need)
 {
 	size_t size = need > TEXT_PIECE ? need : TEXT_PIECE;
@@ -128,7 +125,6 @@ static char *text_room(struct origin_h2_stream *s, size_t need)
 	return t->bytes + t->len - need;
 }
 
-/* A NUL follows the name. */
 static void keep_field(struct origin_h2_stream *s, struct origin_fields *f, struct sl_span name,
 		       struct sl_span value)
 {
@@ -148,7 +144,6 @@ static void keep_field(struct origin_h2_stream *s, struct origin_fields *f, stru
 					     sl_span_of(at + name.len + 1, value.len)};
 }
 
-/* Splits lists of -bin values and decodes each in place. */
 static void keep_binary(struct origin_h2_stream *s, struct origin_fields *f, struct sl_span name,
 			struct sl_span list)
 {
@@ -170,7 +165,6 @@ static void keep_binary(struct origin_h2_stream *s, struct origin_fields *f, str
 	} while (list.len);
 }
 
-/* Keeps suffix and parameters, unless they are too long. */
 static void keep_type(struct origin_h2_stream *s, struct sl_span v)
 {
 	s->foreign_type = !sl_grpc_content_type(v);
@@ -215,7 +209,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-/* The next head reuses the fields. */
 static void pass_interim(struct origin_h2_stream *s)
 {
 	struct origin_reply_fields *fields = &origin_h2_origin(s)->scratch->fields;
@@ -241,7 +234,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	else if (frame->hd.type == NGHTTP2_HEADERS && s->status < 200 &&
 		 ++s->interim > ORIGIN_INTERIM_MAX)
 		s->wrong = "too many interim replies";
-	if (s->wrong) { /* until the stream is settled */
+	if (s->wrong) {
 		s->interim = ORIGIN_INTERIM_MAX;
 		mark_touched(s);
 		return 0;
@@ -251,7 +244,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 			origin_h2_judge_head(s, frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 		origin_h2_ops(s)->answered(s->call);
 		s->call->answered = true;
-		s->text_len = 0; /* trailers have a limit of their own */
+		s->text_len = 0;
 		mark_touched(s);
 	}
 	if (frame->hd.type == NGHTTP2_HEADERS && s->status == 100) {
@@ -275,7 +268,6 @@ void origin_h2_rx_free(struct origin_h2_stream *s)
 	s->rx_at = s->rx_len = s->rx_cap = 0;
 }
 
-/* Returns false without memory. */
 static bool make_room(struct origin_h2_stream *s, size_t len)
 {
 	uint32_t have = s->rx_len - s->rx_at;
@@ -302,7 +294,6 @@ static bool make_room(struct origin_h2_stream *s, size_t len)
 	return true;
 }
 
-/* The window equals the largest rx, so these bytes have room. */
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
 		   size_t len, void *arg)
 {
@@ -331,7 +322,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
 	if (!s)
 		return 0;
 	s->call->written = true;
-	/* Streams that this side resets are freed, so nghttp2 resets this one for its content. */
+	/* nghttp2 resets the stream for its content: streams that this side resets are freed. */
 	if (frame->hd.type == NGHTTP2_RST_STREAM && !s->wrong)
 		s->wrong = "it is malformed";
 	return 0;
@@ -427,11 +418,10 @@ bool origin_h2_reply(struct origin_h2_stream *s, struct sl_reply_args *a)
 		origin_h2_text_free(s);
 	if (a->more)
 		return true;
-	if (!s->ended) { /* the server replied before the end of the request */
+	if (!s->ended) { /* reply before the end of the request */
 		nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
 		origin_h2_write_soon(h);
 	}
-	/* The call is over, and the SDK has copied the reply. */
 	s->call = NULL;
 	origin_h2_stream_free(s);
 	return false;
@@ -448,7 +438,6 @@ void origin_h2_lost(struct origin_h2_stream *s)
 	origin_ops_of(call)->lost(call, why);
 }
 
-/* Returns false if no more can go. */
 static bool settle_parts(struct origin_h2_stream *s)
 {
 	struct sl_span in;
@@ -502,7 +491,6 @@ void origin_h2_settle(struct origin_h2_stream *s)
 		origin_h2_end_with(s, SL_RPC_LOST, "no memory is left for it");
 		return;
 	}
-	/* Parts that a gRPC client was sent before still reach it. */
 	if (s->wrong && (s->blocked || !s->call->grpc || !s->call->answered)) {
 		origin_h2_end_with(s, SL_RPC_INTERNAL, s->wrong);
 		return;

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "origin/scratch.h"
 
-enum { TIMERS_MAX = 1024 }; /* of a turn */
+enum { TIMERS_MAX = 1024 };
 #define TICK_NS (SL_NS_PER_MS / 4)
 
 bool origin_init(struct origin *o, size_t bodies_max, uint32_t calls_max, uint64_t now_ns)

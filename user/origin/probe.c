@@ -7,7 +7,7 @@
 #include "base/strbuf.h"
 
 enum {
-	STATUS_LINE = 12, /* "HTTP/1.1 200" */
+	STATUS_LINE = 12,
 	FRAME_HEAD = 9,
 	FRAME_MAX = 16384,
 	GRPC_PREFIX = 5,
@@ -59,7 +59,6 @@ static void put_frame(struct sl_strbuf *b, uint8_t type, uint8_t flags, uint8_t 
 	sl_strbuf_add(b, head, sizeof(head));
 }
 
-/* Preface, empty SETTINGS, HEADERS, DATA (RFC 9113 3.4, 6.1, 6.2). */
 static size_t write_grpc(const struct origin_probe_target *t, uint8_t to[ORIGIN_PROBE_REQUEST])
 {
 	enum { AUTHORITY = 1, PATH = 4, CONTENT_TYPE = 31, SETTINGS = 4, END_HEADERS = 4 };
@@ -70,7 +69,7 @@ static size_t write_grpc(const struct origin_probe_target *t, uint8_t to[ORIGIN_
 	if (service > LITERAL_MAX || strlen(t->authority) > LITERAL_MAX)
 		return 0;
 	sl_strbuf_fixed(&fields, fields_text, sizeof(fields_text));
-	sl_strbuf_add(&fields, "\x83\x86", 2); /* :method POST, :scheme http */
+	sl_strbuf_add(&fields, t->secure ? "\x83\x87" : "\x83\x86", 2);
 	put_field(&fields, PATH, NULL, "/grpc.health.v1.Health/Check");
 	put_field(&fields, AUTHORITY, NULL, t->authority);
 	put_field(&fields, CONTENT_TYPE, NULL, "application/grpc");
@@ -83,7 +82,7 @@ static size_t write_grpc(const struct origin_probe_target *t, uint8_t to[ORIGIN_
 	put_frame(&b, DATA, END_STREAM, 1, GRPC_PREFIX + len);
 	sl_strbuf_add(&b, "\0\0\0\0", 4);
 	sl_strbuf_char(&b, (char)len);
-	if (service) { /* HealthCheckRequest.service */
+	if (service) {
 		sl_strbuf_char(&b, 0x0a);
 		sl_strbuf_char(&b, (char)service);
 		sl_strbuf_str(&b, t->service);
@@ -125,7 +124,6 @@ static enum origin_probe_result read_http(struct origin_probe *p, const uint8_t 
 	return ORIGIN_PROBE_FAILED;
 }
 
-/* HealthCheckResponse: status is field 1. */
 static enum origin_probe_result read_message(struct origin_probe *p)
 {
 	const uint8_t *m = p->message;
@@ -141,7 +139,6 @@ static enum origin_probe_result read_message(struct origin_probe *p)
 	return fail(p, "the status is not SERVING");
 }
 
-/* A complete head; flags and stream are those of the frame. */
 static enum origin_probe_result begin_frame(struct origin_probe *p)
 {
 	const uint8_t *h = p->head;

@@ -102,7 +102,7 @@ static uint32_t half_of(const struct origin_shares *s)
 	return s->places > 1 ? s->places / 2 : 1;
 }
 
-/* A place is free, or may be taken beyond the limit because an address has more than half. */
+/* True: a place is free, or one address has so many that the limit may be exceeded. */
 static bool is_open(const struct origin_queue *q, const struct origin_shares *s)
 {
 	uint32_t half = half_of(s);
@@ -113,7 +113,10 @@ static bool is_open(const struct origin_queue *q, const struct origin_shares *s)
 	       s->busy - s->places < q->heaviest->held - half;
 }
 
-/* Skips clients with half of the places or streams; there are at most five. */
+/*
+ * Skips clients with half of the places, at most two because `held` adds up to `busy`, and clients
+ * with `streams` streams each.
+ */
 static struct origin_call *first_of(const struct origin_queue *q, unsigned class,
 				    const struct origin_shares *s)
 {

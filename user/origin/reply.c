@@ -14,7 +14,6 @@ bool origin_reply_take(struct origin_reply_fields *out, const struct origin_fiel
 		struct sl_span name = f->at[i].name;
 		uint8_t *p = (uint8_t *)(uintptr_t)name.ptr;
 
-		/* The SDK wants lower case and a NUL. */
 		for (size_t k = 0; k < name.len; k++)
 			p[k] = sl_ascii_lower(p[k]);
 		p[name.len] = 0;

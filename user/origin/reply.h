@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of a server's reply for the gateway: bounded, without hop-by-hop fields. */
 #ifndef SL_ORIGIN_REPLY_H
 #define SL_ORIGIN_REPLY_H
 
@@ -16,7 +15,7 @@ struct origin_reply_fields {
 
 /*
  * Adds the fields of f that may pass. Names become lower case and NUL-terminated in place, over
- * their colon. Returns false if there are too many.
+ * their colon. False: too many.
  */
 bool origin_reply_take(struct origin_reply_fields *out, const struct origin_fields *f,
 		       bool trailers);

@@ -19,7 +19,7 @@ struct request_builder {
 	struct origin_request *out;
 	const struct sl_request_view *rq;
 	struct origin_options options;
-	struct sl_span via; /* the client's value comes first */
+	struct sl_span via;
 	struct sl_span trace;
 	bool wrong;
 };
@@ -35,7 +35,6 @@ static void add_field(struct request_builder *m, struct sl_span name, struct sl_
 	o->fields[o->cnt++] = (struct sl_header){name, value};
 }
 
-/* Returns NULL and sets `wrong` if scratch is full. */
 static char *alloc_scratch(struct request_builder *m, size_t len)
 {
 	struct origin_request *o = m->out;
@@ -62,7 +61,6 @@ static struct sl_span join_spans(struct request_builder *m, struct sl_span a, st
 	return sl_span_of(at, a.len + b.len);
 }
 
-/* "a" and "b" become "a, b". */
 static struct sl_span join_values(struct request_builder *m, struct sl_span list,
 				  struct sl_span more)
 {
@@ -77,7 +75,6 @@ static bool is_clean(const struct sl_header *h)
 	       (!h->value.len || sl_scan_value(v, v, v + h->value.len) == v + h->value.len);
 }
 
-/* 00-<32 hex>-<16 hex>-<2 hex>, neither id all zero. */
 static bool is_traceparent(struct sl_span v)
 {
 	bool trace = false, parent = false;
@@ -98,8 +95,8 @@ static bool is_traceparent(struct sl_span v)
 }
 
 /*
- * Hop-by-hop, framing and rewritten fields. Fields that the gateway adds about a client are not
- * removed by the client's Connection.
+ * Hop-by-hop, framing and rewritten fields. A client's Connection cannot remove fields that the
+ * gateway adds.
  */
 static bool is_of_this_hop(const struct request_builder *m, struct sl_span name)
 {
@@ -137,7 +134,6 @@ static struct sl_span trim_span(struct sl_span s)
 	return s;
 }
 
-/* First pass: Connection may name fields that precede it. */
 static void look_ahead(struct request_builder *m)
 {
 	struct sl_span rest = sl_span_of(m->rq->meta, m->rq->meta_len), v;
@@ -197,7 +193,6 @@ static bool is_target(struct sl_span s)
 	return !s.len || sl_scan_target(s.ptr, s.ptr, s.ptr + s.len) == s.ptr + s.len;
 }
 
-/* Refuses bytes that could end the request line. */
 static bool take_line(struct request_builder *m)
 {
 	const struct sl_request_view *rq = m->rq;
@@ -212,7 +207,7 @@ static bool take_line(struct request_builder *m)
 		return false;
 	if (sl_span_eq(o->path, sl_span_str("*")))
 		return sl_span_eq(o->method, sl_span_str("OPTIONS"));
-	/* The path can be empty after a stripped prefix. */
+	/* A stripped prefix may leave no path. */
 	if (!o->path.len || o->path.ptr[0] != '/')
 		o->path = join_spans(m, sl_span_str("/"), o->path);
 	return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the request for the server: the client's fields that may pass, and those of a proxy (RFC
- * 9110 7.6, RFC 7239, W3C trace context). Bytes point into the SDK's memory and `scratch`.
+ * Builds the server's request from the client's, with the fields of a proxy (RFC 9110 7.6, RFC
+ * 7239, W3C trace context).
  */
 #ifndef SL_ORIGIN_REQUEST_H
 #define SL_ORIGIN_REQUEST_H
@@ -14,8 +14,8 @@ enum { ORIGIN_REQUEST_FIELDS = 160, ORIGIN_REQUEST_SCRATCH = 24 << 10 };
 
 struct origin_request {
 	struct sl_span method, path, query, authority;
-	struct sl_span upgrade;                         /* the client's, or empty */
-	struct sl_header fields[ORIGIN_REQUEST_FIELDS]; /* lower case; without Host */
+	struct sl_span upgrade;                         /* or empty */
+	struct sl_header fields[ORIGIN_REQUEST_FIELDS]; /* lower case, without Host */
 	uint32_t cnt;
 	size_t used;
 	char scratch[ORIGIN_REQUEST_SCRATCH];
@@ -24,17 +24,17 @@ struct origin_request {
 /* Value of Host or :authority. */
 struct origin_authority {
 	char text[270];
-	bool always; /* replaces the client's; false: only if it sent none */
+	bool always; /* replaces the client's; false: only if missing or invalid */
 };
 
 /*
- * Returns false if a field must not reach a server. `trace`: 24 random bytes for a request without
- * traceparent.
+ * Makes a request, valid as long as rq, own and out. False: a field must not reach a server, or too
+ * many. `trace`: 24 random bytes, for requests without traceparent.
  */
 bool origin_request_make(struct origin_request *out, const struct sl_request_view *rq,
 			 const struct origin_authority *own, const uint8_t trace[24]);
 
-/* Returns the next trailer that may pass and advances `rest`. */
+/* Takes the next trailer that may be forwarded, a view of *rest; false: no more. */
 bool origin_trailer_next(struct sl_span *rest, struct sl_header *out);
 
 #endif

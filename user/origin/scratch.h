@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers that one upcall or call into the protocols uses, without state between them. */
+/* Buffers without state between upcalls and calls into the protocols. */
 #ifndef SL_ORIGIN_SCRATCH_H
 #define SL_ORIGIN_SCRATCH_H
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State of a server: up or down, back-off, and which calls get connections. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,12 +7,12 @@
 #include "origin/server.h"
 
 enum {
-	RETRY_MIN_MS = 20, /* (start) */
+	RETRY_MIN_MS = 20,
 	RETRY_MAX_MS = 5000,
-	SHORT_MAX_MS = 500, /* while it has connections */
+	SHORT_MAX_MS = 500,
 };
-#define SHORT_NS (10 * SL_NS_PER_SEC) /* between log lines: too few connections */
-#define SAY_NS   (60 * SL_NS_PER_SEC) /* the same: a server is down */
+#define SHORT_NS (10 * SL_NS_PER_SEC)
+#define SAY_NS   (60 * SL_NS_PER_SEC)
 
 static const struct origin_owner *owner_of(const struct origin_server *s)
 {
@@ -42,7 +41,6 @@ void origin_server_init(struct origin_server *s, struct origin *o, const struct 
 	origin_concurrency_limit_init(&s->limit, concurrency);
 }
 
-/* The gateway tries another backend or waits. */
 static void refuse_waiting(struct origin_server *s)
 {
 	struct origin_call *next;
@@ -52,7 +50,6 @@ static void refuse_waiting(struct origin_server *s)
 		origin_call_refuse(next);
 }
 
-/* Ready is a server that was reached and passes its health checks. */
 static void tell_ready(struct origin_server *s)
 {
 	bool ready = !s->down_ns && !s->unhealthy;
@@ -82,18 +79,20 @@ void origin_server_up(struct origin_server *s)
 	tell_ready(s);
 }
 
-void origin_server_healthy(struct origin_server *s)
+void origin_server_healthy(struct origin_server *s, bool reaches)
 {
 	bool was = s->unhealthy;
 
 	s->unhealthy = false;
-	if (s->down_ns)
+	if (s->down_ns && reaches)
 		origin_server_up(s);
 	if (!was)
 		return;
 	if (s->said_unhealthy)
 		sl_log_info("%s: %s: the health check succeeds", s->origin->area, s->name);
 	s->said_unhealthy = false;
+	if (s->down_ns)
+		return;
 	s->why[0] = 0;
 	tell_why(s);
 	tell_ready(s);
@@ -104,14 +103,14 @@ void origin_server_unhealthy(struct origin_server *s, const char *why)
 	char text[sizeof(s->why)];
 
 	snprintf(text, sizeof(text), "health check: %s", why);
-	if (s->down_ns) /* says more */
+	if (s->down_ns)
 		return;
 	if (!s->said_unhealthy)
 		sl_log_warn("%s: %s: %s; it gets no requests", s->origin->area, s->name, text);
 	s->unhealthy = s->said_unhealthy = true;
 	snprintf(s->why, sizeof(s->why), "%s", text);
 	tell_why(s);
-	tell_ready(s); /* before calls are refused */
+	tell_ready(s); /* must precede refusals */
 	refuse_waiting(s);
 }
 
@@ -147,8 +146,8 @@ void origin_server_down(struct origin_server *s, const char *why)
 
 	bool is_new = !s->down_ns;
 
-	if (s->conn_cnt > s->connecting) {
-		origin_server_retry(s); /* it answers on other connections */
+	if (s->conn_cnt > s->connecting + s->ended_cnt) {
+		origin_server_retry(s);
 		return;
 	}
 	if (is_new)
@@ -161,7 +160,7 @@ void origin_server_down(struct origin_server *s, const char *why)
 	}
 	if (is_new || o->now_ns >= s->said_ns + SAY_NS)
 		say_down(s);
-	tell_ready(s); /* before calls are refused */
+	tell_ready(s); /* must precede refusals */
 	refuse_waiting(s);
 }
 

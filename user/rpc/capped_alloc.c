@@ -41,7 +41,6 @@ void sl_capped_fini(struct sl_capped_alloc *m)
 	m->bump_left = 0;
 }
 
-/* Small blocks from a chunk, others from the system. */
 static struct sl_capped_block *cut_block(struct sl_capped_alloc *m, size_t len)
 {
 	struct sl_capped_block *b;

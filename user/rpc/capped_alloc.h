@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocator with a limit; not thread-safe. Size classes are powers of two, aligned to 16 bytes.
- * Freed blocks are kept: at most SL_CAPPED_KEEP bytes of large blocks, none over SL_CAPPED_LARGE.
- * SL_DEBUG takes each block from the system, for ASan.
+ * Allocator with a limit; not thread-safe. Size classes are powers of two. SL_DEBUG takes each
+ * block from the system, for ASan.
  */
 #ifndef SL_RPC_CAPPED_ALLOC_H
 #define SL_RPC_CAPPED_ALLOC_H
@@ -21,8 +20,8 @@ enum { SL_CAPPED_CLASSES = 23, SL_CAPPED_CLASS_MIN = 6, SL_CAPPED_SYSTEM = 0xff 
 /* Precedes each block. */
 struct sl_capped_block {
 	union {
-		struct sl_capped_block *next; /* while unused */
-		size_t len;                   /* in use: bytes that count against the limit */
+		struct sl_capped_block *next;
+		size_t len; /* bytes that count against the limit */
 	};
 	uint64_t class;
 };
@@ -39,12 +38,12 @@ struct sl_capped_alloc {
 	size_t bump_left;
 };
 
-/* Initialises an allocator of at most `limit` bytes, headers included. */
+/* Makes an empty allocator of at most `limit` bytes. */
 void sl_capped_init(struct sl_capped_alloc *m, size_t limit);
-/* Frees what is kept. Blocks from chunks become invalid, even if still in use. */
+/* Frees unused blocks and all chunks. */
 void sl_capped_fini(struct sl_capped_alloc *m);
 
-/* Returns the class for len bytes, header included. */
+/* Returns the binary logarithm of the block size. */
 static inline unsigned sl_capped_class_(size_t len)
 {
 	unsigned class = 64 - (unsigned)__builtin_clzll(len - 1);
@@ -52,10 +51,12 @@ static inline unsigned sl_capped_class_(size_t len)
 	return class < SL_CAPPED_CLASS_MIN ? SL_CAPPED_CLASS_MIN : class;
 }
 
+/* Called by sl_capped_malloc() if its free list cannot serve. Same result. */
 void *sl_capped_malloc_slow(struct sl_capped_alloc *m, size_t len);
+/* Called by sl_capped_free(): keeps a block for reuse, or frees it. */
 void sl_capped_free_slow(struct sl_capped_alloc *m, struct sl_capped_block *b);
 
-/* Returns a block, or NULL (limit, or out of memory). */
+/* Returns NULL without memory or at the limit. */
 static inline void *sl_capped_malloc(struct sl_capped_alloc *m, size_t len)
 {
 	struct sl_capped_block *b;
@@ -76,7 +77,7 @@ static inline void *sl_capped_malloc(struct sl_capped_alloc *m, size_t len)
 	return b + 1;
 }
 
-/* Frees a block; NULL does nothing. */
+/* Frees a block, or NULL. */
 static inline void sl_capped_free(struct sl_capped_alloc *m, void *ptr)
 {
 	struct sl_capped_block *b;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A request ends in sl_channel_forget(); a batch in sl_channel_report_sent(), when its requests and
- * bytes are done.
- */
 #include <errno.h>
 #include <sys/epoll.h>
 #include "base/clock.h"
@@ -10,9 +6,7 @@
 #include "rpc/session.h"
 
 enum { CREDIT_MAX = 1 << 30 };
-/* for the GOAWAY to leave */
 #define PARTING_NS (UINT64_C(5) * SL_NS_PER_SEC)
-/* Reply bytes of a stream after which its window may widen. */
 enum { HEARD = 4 * SL_RPC_STREAM_WINDOW };
 
 static void leave_batch(struct sl_rpc_channel *ch, struct sl_pending *p)
@@ -57,7 +51,6 @@ void sl_channel_cancel(struct sl_rpc_channel *ch, struct sl_pending *p)
 	sl_channel_forget(ch, p);
 }
 
-/* `sent` precedes batch_done. */
 void sl_channel_report_sent(struct sl_rpc_channel *ch)
 {
 	struct sl_rpc *r = ch->rpc;
@@ -141,10 +134,7 @@ static uint8_t kind_of(const struct sl_rpc_entry *e)
 	return e->flags & (SL_ENTRY_MORE | SL_ENTRY_NO_MESSAGE | SL_ENTRY_COMPRESSED);
 }
 
-/*
- * Checks a GO_ON entry, which has no payload and precedes the reply. Without metadata it is 100
- * (Continue), once; with metadata an interim reply.
- */
+/* Takes GO_ON: 100 (Continue) without metadata, else an interim reply. False: unexpected. */
 static bool take_go_on(struct sl_pending *p, const struct sl_rpc_entry *e)
 {
 	bool expected = p->expects;
@@ -209,7 +199,6 @@ static void on_part(void *ctx, const struct sl_part *part)
 
 	if (sl_unlikely(ch->link.error))
 		return;
-	/* Cancelled, timed out, or invented. */
 	if (!p || (!part->first && !p->from)) {
 		ch->stats.late_replies += part->last;
 		return;
@@ -295,7 +284,6 @@ static uint32_t window_of(const struct sl_pending *p)
 	return p->stream && !p->wide ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;
 }
 
-/* Widens some streams whose callers keep nothing; all would cost memory. */
 static void widen(struct sl_outstanding *o, struct sl_pending *p, uint64_t kept)
 {
 	if (!p->stream || p->wide || kept || p->given < HEARD || o->wide_cnt == SL_RPC_WIDE_MAX)
@@ -304,7 +292,6 @@ static void widen(struct sl_outstanding *o, struct sl_pending *p, uint64_t kept)
 	o->wide_cnt++;
 }
 
-/* Grants half a window at a time. */
 void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept)
 {
 	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
@@ -349,7 +336,7 @@ static void on_goaway(void *ctx, bool stays)
 		sl_channel_wake(ch);
 }
 
-/* Ends a drain, which open streams would prolong. */
+/* Ends a drain at the peer's READY, which open streams would prolong. */
 static void on_ready(void *ctx)
 {
 	struct sl_rpc_channel *ch = ctx;
@@ -414,7 +401,6 @@ void sl_channel_timeout(struct sl_rpc_channel *ch, struct sl_pending *p)
 	struct sl_rpc *r = ch->rpc;
 	void *cookie = p->cookie;
 
-	/* The caller delays the peer. */
 	if (p->credit < window_of(p) / 2 && !has_all(p)) {
 		sl_timer_set(&r->wheel, &p->timer, r->now_ns + r->cfg.grace_ns);
 		return;
@@ -479,7 +465,6 @@ unsigned sl_channel_poll(struct sl_rpc_channel *ch, uint64_t now_ns)
 	return (unsigned)n;
 }
 
-/* The peer may still compute requests given up here. */
 static uint64_t dead_after_ns(struct sl_rpc_channel *ch, uint64_t now_ns)
 {
 	struct sl_link *l = &ch->link;

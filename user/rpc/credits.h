@@ -2,15 +2,13 @@
 /*
  * Flow control of one channel: two windows and the peer's bulk ring. Counts only, no I/O.
  *
- *   window 1  receive slots of the peer: sent - acked <= window. `acked` is cumulative. Over RC the
- *             peer moves the window, and each direction has its own.
+ *   window 1  receive slots of the peer: sent - acked <= window. Over RC the peer moves the window,
+ *             and each direction has its own.
  *   window 2  own send queue: sent - done <= sq.
- *   bulk      bytes in the peer's bulk ring: bulk_sent - bulk_acked <= bulk_len; given back with
- *             the message that used them.
+ *   bulk      the peer's bulk ring: bulk_sent - bulk_acked <= bulk_len; given back with the message
+ *             that used it.
  *
- * Data leaves some slots of window 1 to control messages, and these leave SL_CREDIT_RESERVE to
- * CREDIT. CREDIT is due when half of the window (or of the ring) is consumed and not reported: two
- * ends that consume never block each other. Indices run freely and wrap.
+ * Indices wrap.
  */
 #ifndef SL_RPC_CREDITS_H
 #define SL_RPC_CREDITS_H
@@ -32,7 +30,7 @@ struct sl_credits {
 	uint64_t bulk_consumed, bulk_advertised;
 };
 
-/* Initialises with the peer's slots, own send queue and peer's bulk ring. */
+/* Starts with nothing sent or received. */
 void sl_credits_init(struct sl_credits *c, uint32_t window, uint32_t sq, uint32_t bulk_len);
 
 /* Returns the slots that a kind leaves to more important ones. */
@@ -45,12 +43,12 @@ static inline uint32_t sl_credits_reserve(const struct sl_credits *c, enum sl_cr
 	}
 }
 
+/* Returns window - used, or 0 if more is used. */
 static inline uint32_t sl_credits_left(uint32_t window, uint32_t used)
 {
 	return used < window ? window - used : 0;
 }
-
-/* Returns how many messages may be posted now. */
+/* Returns how many messages of a kind may be sent now. */
 static inline uint32_t sl_credits_room(const struct sl_credits *c, enum sl_credit_kind kind)
 {
 	uint32_t reserve = sl_credits_reserve(c, kind);
@@ -61,15 +59,15 @@ static inline uint32_t sl_credits_room(const struct sl_credits *c, enum sl_credi
 }
 
 /*
- * Returns the longest body that the peer's bulk ring takes now. A body lies in one piece: one that
- * does not fit before the ring's end starts at its beginning. Both ends compute its offset, a
- * multiple of 64, from the lengths: none is sent or trusted.
+ * Returns the longest body that the peer's bulk ring takes now. A body that does not fit before the
+ * ring's end starts at its beginning. Both ends compute its offset, a multiple of 64: none is sent
+ * or trusted.
  */
 uint32_t sl_credits_bulk_room(const struct sl_credits *c);
 /* Returns the cumulative end of a body from `head` on; *at is its offset. */
 uint64_t sl_credits_bulk_place(uint32_t bulk_len, uint64_t head, uint32_t len, uint32_t *at);
 
-/* Returns the number of newly acknowledged messages, or -EPROTO. */
+/* Takes the peer's `consumed`. Returns the number of newly acknowledged messages, or -EPROTO. */
 static inline int64_t sl_credits_ack(struct sl_credits *c, uint32_t consumed)
 {
 	uint32_t fresh = consumed - c->acked;
@@ -86,19 +84,20 @@ static inline bool sl_credits_spent(const struct sl_credits *c)
 	return c->sent - c->acked >= c->window - sl_credits_reserve(c, SL_CREDIT_DATA);
 }
 
-/* Returns true if CREDIT is due to a peer with that window. */
+/* Returns true if half of `window`, or of the bulk ring, is consumed but unreported. */
 static inline bool sl_credits_due_of(const struct sl_credits *c, uint32_t window)
 {
 	return c->consumed - c->advertised >= window / 2 ||
 	       c->bulk_consumed - c->bulk_advertised >= c->bulk_len / 2;
 }
 
+/* Calls sl_credits_due_of() with c->window. */
 static inline bool sl_credits_due(const struct sl_credits *c)
 {
 	return sl_credits_due_of(c, c->window);
 }
 
-/* Counts a posted message; returns `consumed` for its header. */
+/* Counts a message to be sent. Returns `consumed` for its header. */
 static inline uint32_t sl_credits_post(struct sl_credits *c)
 {
 	c->sent++;

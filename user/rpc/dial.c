@@ -140,10 +140,9 @@ static uint64_t boot_epoch;
 static void draw_boot_epoch(void)
 {
 	if (sl_rand_bytes(&boot_epoch, sizeof(boot_epoch)))
-		boot_epoch = 1; /* no secret, only a mark */
+		boot_epoch = 1;
 }
 
-/* A forked child is another process. */
 static void begin_boot_epochs(void)
 {
 	draw_boot_epoch();

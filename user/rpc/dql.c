@@ -27,7 +27,6 @@ void sl_dql_sample(struct sl_dql *l, uint32_t left)
 	l->lowest_slack = left < l->lowest_slack ? left : l->lowest_slack;
 	if (++l->samples < SAMPLES)
 		return;
-	/* Only half: the slack may be momentary. */
 	l->limit -= l->lowest_slack / 2 < l->limit ? l->lowest_slack / 2 : l->limit;
 	l->limit = l->limit > l->min_limit ? l->limit : l->min_limit;
 	restart_samples(l);

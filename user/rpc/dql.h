@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic queue limits (Linux: include/linux/dynamic_queue_limits.h): learns the smallest number of
- * posted bytes that prevents starvation while more wait. The limit grows by a quarter when no bytes
- * were left. It shrinks by half of the lowest slack of 20 samples. No rate or clock is needed.
- *
- *   posted:  ####......   some are left: more than needed, perhaps
- *            ..........   all gone: too few
+ * Dynamic queue limits (Linux: include/linux/dynamic_queue_limits.h): learns the fewest posted
+ * bytes that prevent starvation.
  */
 #ifndef SL_RPC_DQL_H
 #define SL_RPC_DQL_H
@@ -19,9 +15,11 @@ struct sl_dql {
 	uint32_t samples;
 };
 
-/* Begins at `least`. */
+/* Starts at min_limit; at most `max`. */
 void sl_dql_init(struct sl_dql *l, uint32_t min_limit, uint32_t max);
-/* Takes a sample: the limit held something back, some posted bytes were taken, `left` remain. */
+/*
+ * Adapts the limit. Called when it held bytes back and the device took some; `left` remain posted.
+ */
 void sl_dql_sample(struct sl_dql *l, uint32_t left);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Detects a dead peer: three unanswered PINGs end the link. PINGs are counted, not time: an end
- * that did not run has sent none.
- */
+/* PINGs are counted, not timed: an end that did not run sent none. */
 #include <errno.h>
 #include "rpc/link.h"
 
@@ -17,7 +14,6 @@ void sl_link_keep_alive(struct sl_link *l, uint64_t dead_after_ns, uint64_t now_
 		return;
 	if (silence < k->silence_ns) {
 		k->pings = 0;
-		/* A time in the past would keep the owner awake. */
 		k->next_ns = l->last_rx_ns + k->silence_ns;
 		return;
 	}

@@ -80,8 +80,7 @@ static int feed_fragment(struct sl_link *l, const struct sl_message *m)
 	int rc;
 
 	if (h->id >> ID_BITS != l->peer_generation >> ID_BITS)
-		return -EPROTO; /* a restarted peer, or a forged id */
-	/* No reader is unused, a second FIRST, or no FIRST. */
+		return -EPROTO;
 	if (!r || (r->phase == SL_REASM_IDLE) != first)
 		return -EPROTO;
 	if (first) {
@@ -155,7 +154,6 @@ static int handle_message(struct sl_link *l, const struct sl_message *m)
 	}
 }
 
-/* Takes all: nothing reports the rest to a sleeping owner. */
 static void handle_sent(struct sl_link *l, struct sl_transport *t, const struct sl_list *in_flight)
 {
 	SL_UNINIT uint64_t cookies[SL_LINK_POLL];
@@ -172,7 +170,6 @@ static void handle_sent(struct sl_link *l, struct sl_transport *t, const struct 
 	}
 }
 
-/* MIGRATE must be the last message of its transport. */
 static void poll_messages(struct sl_link *l, struct sl_transport *t, const struct sl_message *m,
 			  int n)
 {
@@ -234,7 +231,6 @@ static void report_read(const struct sl_link *l, const struct sl_span *spans, un
 #endif
 }
 
-/* Cuts the spans to the slice in place, posts, and restores them. */
 static int post_slice(struct sl_link *l, struct sl_send *s, const struct sl_rpc_header *h)
 {
 	uint32_t first = s->span, last = first, len = h->fragment_len;
@@ -305,7 +301,6 @@ static void count_posted(struct sl_link *l, struct sl_send *s)
 		sl_list_add_tail(&l->in_flight, &s->node);
 }
 
-/* Avoids a copy of the transport, unless too little is left. */
 static uint32_t within_spans(const struct sl_link *l, const struct sl_send *s, uint32_t len)
 {
 	uint32_t max = l->t->spans_max;
@@ -351,9 +346,7 @@ static bool is_free_for(const struct sl_link *l, enum sl_rpc_class class)
 	return o->posted < o->dql.min_limit && sl_list_empty(&o->waiting);
 }
 
-/*
- * Fast path: nothing waits and the message fits a slot. Returns false if the queue must handle it.
- */
+/* Posts a message at once. False: it must be queued. */
 static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class)
 {
 	struct sl_rpc_header h = s->header;
@@ -378,7 +371,6 @@ static bool send_whole(struct sl_link *l, struct sl_send *s, enum sl_rpc_class c
 	return true;
 }
 
-/* Bytes taken while the cap delayed messages train the limit. */
 static void watch_progress(struct sl_link *l)
 {
 	struct sl_tx_port *o = l->out.o;
@@ -414,11 +406,10 @@ static void count_stall(struct sl_link *l, const struct sl_send_room *room, bool
 		return;
 	}
 	sl_tx_port_wait(&l->out, has_posted);
-	/* A cap that delays nothing urgent teaches nothing. */
 	l->out.o->capped |= room->urgent < SL_CLASS_BULK;
 }
 
-/* Bounded: a fast reader would otherwise delay replies. */
+/* Posts queued messages, a bounded number: a fast reader would delay replies. */
 static void pump_queue(struct sl_link *l)
 {
 	uint64_t bytes = 0;
@@ -536,14 +527,13 @@ static void send_control(struct sl_link *l)
 			l->window_cnt = l->ops->grants(l->ctx, l->windows, SL_RPC_MAX_WINDOWS);
 			l->windows_due = l->window_cnt == SL_RPC_MAX_WINDOWS;
 		}
-		/* Grants stay until they are posted: credit must not be lost. */
 		if (l->window_cnt &&
 		    !post_list(l, SL_RPC_WINDOW, 0, l->window_cnt,
 			       sl_span_of(l->windows, l->window_cnt * sizeof(l->windows[0]))))
 			break;
 		l->window_cnt = 0;
 	}
-	/* A gateway's GOAWAY follows its last request; a backend's precedes its refusals. */
+	/* A gateway's GOAWAY follows its last request, a backend's precedes refusals. */
 	if (l->away != l->said_away && !(l->away && l->q.cnt && l->takes == SL_RPC_RESPONSE) &&
 	    post_control(l, l->away ? SL_RPC_GOAWAY : SL_RPC_READY,
 			 l->away == SL_AWAY_UNREADY ? SL_GOAWAY_STAYS : 0))

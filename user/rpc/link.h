@@ -2,12 +2,7 @@
 /*
  * One end of a channel, for gateway and backend: messages over a transport.
  *
- *   out: sl_link_send -> send queue (classes, slices) -> transport.post
- *   in:  transport.poll -> checks -> readers (one per message under way) -> ops->part
- *
- * After an error (sl_link_poll() < 0): take the rest with sl_link_unsent(), then call
- * sl_link_fini(). Callbacks may call sl_link_send() and sl_link_cancel(), but not poll, flush or
- * fini.
+ * Callbacks may call sl_link_send() and sl_link_cancel(), but not poll, flush or fini.
  */
 #ifndef SL_RPC_LINK_H
 #define SL_RPC_LINK_H
@@ -28,22 +23,17 @@ struct sl_link_ops {
 	/* The owner has `s` and its bytes back. */
 	void (*sent)(void *ctx, struct sl_send *s);
 	void (*cancel)(void *ctx, uint64_t id);
-	/* The peer accepts so many more bytes. */
 	void (*window)(void *ctx, uint64_t id, uint32_t bytes);
 	/* Moves up to max grants of credit to `to`. */
 	unsigned (*grants)(void *ctx, struct sl_rpc_window *to, unsigned max);
-	void (*goaway)(void *ctx, bool stays); /* stays: not ready for now */
+	void (*goaway)(void *ctx, bool stays);
 	void (*ready)(void *ctx);
-	/*
-	 * A migration has ended; the owner closes `t`: the former transport, or (moved_on false)
-	 * the next.
-	 */
+	/* A migration has ended; close `t`: the former transport, or (!moved_on) the next. */
 	void (*retired)(void *ctx, struct sl_transport *t, bool moved_on);
 	/* Debug builds; may be NULL: a post reads these bytes. */
 	void (*reads)(void *ctx, const struct sl_span *spans, unsigned cnt);
 };
 
-/* UNREADY: no new requests for now. ENDS: no more. */
 enum sl_away { SL_AWAY_NOT, SL_AWAY_UNREADY, SL_AWAY_ENDS };
 
 struct sl_link_stats {
@@ -51,11 +41,10 @@ struct sl_link_stats {
 	uint64_t stalls;
 };
 
-/* Tells what `second` is. */
 enum sl_link_move {
 	SL_MOVE_NONE,
 	SL_MOVE_OFFERED, /* the next transport, not used yet */
-	SL_MOVE_HALF,    /* takes the input, `t` the output */
+	SL_MOVE_HALF,    /* `second` takes the input, `t` the output */
 	SL_MOVE_RETIRED, /* the former transport, until its end */
 };
 
@@ -69,23 +58,21 @@ struct sl_keepalive {
 	uint32_t pings; /* since the peer was heard */
 };
 
-/* Ids for one CANCEL message. */
 struct sl_link_cancels;
 
 struct sl_link {
 	struct sl_transport *t, *second; /* output goes to t */
 	enum sl_link_move move;
-	bool probed_ok; /* OFFERED: the peer was heard on the next transport */
+	bool probed_ok;
 	bool move_due;
-	uint64_t move_until_ns;           /* current step's deadline */
+	uint64_t move_until_ns;
 	struct sl_list retired_in_flight; /* read by the former transport */
 	const struct sl_link_ops *ops;
 	void *ctx;
 	struct sl_capped_alloc *mem;
 	struct sl_reassembly_scratch *scratch;
 	struct sl_tx_ports *tx_ports;
-	/* REQUEST or RESPONSE */
-	enum sl_rpc_type takes;
+	enum sl_rpc_type takes; /* REQUEST or RESPONSE */
 	int error;
 	struct sl_sendq q;
 	/* posted sends without `copies` */
@@ -96,7 +83,7 @@ struct sl_link {
 	bool pong_due, ping_due;
 	/* the peer learns of the connection by its first message */
 	bool unheard;
-	uint8_t away, said_away; /* enum sl_away; GOAWAY or READY is due where they differ */
+	uint8_t away, said_away; /* GOAWAY or READY is due where they differ */
 	bool windows_due;
 	uint64_t pong_id, ping_id;
 	struct sl_link_cancels *cancels, *last_cancels;
@@ -112,25 +99,26 @@ struct sl_link {
 	struct sl_reassembler reassemblers[SL_RPC_MAX_INTERLEAVE];
 };
 
-/* Initialises the link, after the caller has set ops, ctx and so on. Owns `t`. */
+/* The caller has zeroed *l, and set ops to takes, and alive. Owns `t`. */
 void sl_link_init(struct sl_link *l, struct sl_transport *t, uint64_t now_ns, bool one_class);
-/* Frees partial messages and closes the transports. */
+/* Closes the transports. Without sl_link_unsent() before, sends are lost. */
 void sl_link_fini(struct sl_link *l);
 
 /*
- * Queues a message and posts what may go. The caller sets version_type, count, spans and total.
- * ops->sent returns `s`, possibly at once.
+ * Posts or queues a message, and sets its id. Needs version_type, count, deadline_ns, spans,
+ * span_cnt and total. ops->sent returns `s`, possibly at once; after an error,
+ * sl_link_unsent() does.
  */
 void sl_link_send(struct sl_link *l, struct sl_send *s, enum sl_rpc_class class, uint64_t now_ns);
 /* Removes a message of which nothing was posted. ops->sent returns `s`. */
 void sl_link_withdraw(struct sl_link *l, struct sl_send *s);
 /*
  * Cancels a request. `s`: its message, unless ops->sent has returned it; may be NULL. `s` is
- * withdrawn if nothing of it was posted and all its requests are cancelled. Otherwise CANCEL
- * follows it.
+ * withdrawn if nothing of it was posted and all its requests are cancelled; else CANCEL follows.
  */
 void sl_link_cancel(struct sl_link *l, uint64_t id, struct sl_send *s);
 
+/* Joins the transmit port of l->t. sl_tx_port_leave() must precede a further call. */
 static inline void sl_link_join(struct sl_link *l)
 {
 	const struct sl_transport *t = l->t;
@@ -140,32 +128,36 @@ static inline void sl_link_join(struct sl_link *l)
 			t->port && far < ring ? far : ring);
 }
 
-/* Returns the number of messages, or -errno (broken link). */
+/* Passes on what has arrived. Returns the number of messages, or -errno (broken link). */
 int sl_link_poll(struct sl_link *l, uint64_t now_ns);
 /* Posts what may go, with one doorbell. */
 void sl_link_flush(struct sl_link *l, uint64_t now_ns);
 /* PINGs a silent peer. Sets `error` after three unanswered PINGs and dead_after_ns. */
 void sl_link_keep_alive(struct sl_link *l, uint64_t dead_after_ns, uint64_t now_ns);
-/* Event mode. Returns false if something is to be done now. */
+/* Prepares a sleep on the fd. False: there is work now. */
 bool sl_link_arm(struct sl_link *l);
+/* Leaves event mode. */
 static inline void sl_link_disarm(struct sl_link *l)
 {
 	l->t->ops->disarm(l->t);
 	if (l->second)
 		l->second->ops->disarm(l->second);
 }
+/* Returns when a migration is given up; UINT64_MAX: none. */
 static inline uint64_t sl_link_next_ns(const struct sl_link *l)
 {
 	return l->move ? l->move_until_ns : UINT64_MAX;
 }
+/* Asks the kernel whether the peer is alive; sets `error` if not. */
 void sl_link_check(struct sl_link *l);
 
 /*
- * Migrates the link to `t`. A gateway begins; a backend waits for it. ops->retired follows. Returns
- * 0 and owns `t`, -EPROTO (another peer), -EBUSY, or the error of post().
+ * Migrates the link to `t`: a gateway begins, a backend waits. ops->retired follows. Returns 0 and
+ * owns `t`, -EPROTO (another peer), -EBUSY, or the error of post().
  */
 int sl_link_migrate(struct sl_link *l, struct sl_transport *t, uint64_t now_ns);
 
+/* Returns true if the link must be flushed or polled soon. */
 static inline bool sl_link_has_work(const struct sl_link *l)
 {
 	return l->error || l->move || (l->out.o->port && l->out.counted) || l->q.cnt ||
@@ -173,10 +165,10 @@ static inline bool sl_link_has_work(const struct sl_link *l)
 	       l->pong_due || l->ping_due || l->unheard || l->away != l->said_away;
 }
 
-/* Removes and returns the next send, after an error; NULL: none. */
+/* Removes and returns the next message not reported as sent, after an error. */
 struct sl_send *sl_link_unsent(struct sl_link *l);
 
-/* Returns true if everything has left. */
+/* Returns true if the peer's host has all that was sent. */
 static inline bool sl_link_idle(const struct sl_link *l)
 {
 	return !l->move && !l->q.cnt && sl_list_empty(&l->in_flight) &&

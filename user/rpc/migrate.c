@@ -5,8 +5,7 @@
 
 #include "base/clock.h"
 
-#define FOLLOW_NS (5 * SL_NS_PER_SEC) /* per step */
-/* The peer may be computing in HALF. */
+#define FOLLOW_NS  (5 * SL_NS_PER_SEC) /* per step */
 #define HALF_NS    (15 * SL_NS_PER_SEC)
 #define OFFERED_NS (30 * SL_NS_PER_SEC) /* backend: until the gateway's MIGRATE */
 
@@ -107,10 +106,7 @@ void sl_migrate_sent(struct sl_link *l)
 	l->move_until_ns = l->now_ns + (l->move == SL_MOVE_HALF ? HALF_NS : FOLLOW_NS);
 }
 
-/*
- * Exchanges the first messages on the next transport. The gateway's PING makes it known to the
- * acceptor; the PONG shows that the link was found.
- */
+/* Polls the next transport for PONG, or PING at a backend, which only then knows it. */
 static int probe_second(struct sl_link *l)
 {
 	struct sl_transport *t = l->second;
@@ -133,7 +129,6 @@ static int probe_second(struct sl_link *l)
 	return is_gateway(l) ? 0 : send_control_now(t, SL_RPC_PONG);
 }
 
-/* Only CREDIT may arrive. */
 static int expect_credit(struct sl_transport *t)
 {
 	struct sl_message m;
@@ -183,7 +178,7 @@ int sl_migrate_step(struct sl_link *l)
 	return !rc && is_late(l) ? -ETIMEDOUT : rc;
 }
 
-/* A gateway receives nothing on `t` in HALF. */
+/* Arms the old transport. A gateway receives nothing on it in HALF. */
 static bool arm_first(struct sl_link *l, bool wants_room)
 {
 	bool is_deaf = l->move == SL_MOVE_HALF && !l->move_due;

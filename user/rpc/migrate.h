@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves a link to another transport, see "Migration" in rpc_wire.h. Internal to link.c.
+ * Moves a link to another transport, see user/docs/protocol.md. Internal to link.c.
  *
- *             gateway                                   backend
- *   OFFERED   the next one is adopted                   the next one is accepted
- *             PING by the next one              -->
- *                                               <--     PONG by the next one
- *             MIGRATE, the last by the old one  -->
- *   HALF      sends by the new one, hears the old one   hears the new one, sends by the old one
- *                                               <--     MIGRATE, the last by the old one
- *   LEFT      closes the old one                -->     its end: closes the old one
+ *             gateway                             backend
+ *   OFFERED   adopts the new one                  accepts the new one
+ *             PING by the new one           -->
+ *                                           <--   PONG by the new one
+ *             MIGRATE, last by the old one  -->
+ *   HALF      sends by the new one                hears the new one
+ *                                           <--   MIGRATE, last by the old one
+ *   RETIRED   closes the old one            -->   closes the old one
  *
- * A failure before the PONG affects the next transport only.
+ * A failure before the PONG affects the new transport only.
  */
 #ifndef SL_RPC_MIGRATE_H
 #define SL_RPC_MIGRATE_H
 
 #include "rpc/link.h"
 
-/* Advances the migration at each poll. Returns 0 or -errno. */
-int sl_migrate_step(struct sl_link *l);
-/* Handles a received MIGRATE. Returns 0, or -EPROTO if it is unexpected. */
-int sl_migrate_handle(struct sl_link *l);
-/* Returns true if MIGRATE is due and nothing delays it. */
-bool sl_migrate_may_send(const struct sl_link *l);
 /*
- * Returns true while MIGRATE waits for the ends of begun messages. Lent bytes must leave on the
- * same transport.
+ * Continues the migration. Returns 0 or the link's error: -EPROTO, -ETIMEDOUT or the transport's.
  */
+int sl_migrate_step(struct sl_link *l);
+/* Handles MIGRATE. Returns 0, or -EPROTO if it is unexpected. */
+int sl_migrate_handle(struct sl_link *l);
+/* Returns true if MIGRATE is due and no lent message is partly sent. */
+bool sl_migrate_may_send(const struct sl_link *l);
+/* While true, MIGRATE waits for begun messages: lent bytes must leave on the same transport. */
 static inline bool sl_migrate_awaits_ends(const struct sl_link *l)
 {
 	return l->move_due && !l->t->copies;
 }
-/* Switches the output, after MIGRATE was posted. */
+/* Switches the output to the next transport, after MIGRATE was posted. */
 void sl_migrate_sent(struct sl_link *l);
 
-/* Like sl_link_arm(), for a link that migrates. */
+/* Arms both transports. False: there is work now. */
 bool sl_migrate_arm(struct sl_link *l, bool wants_room);
 
+/* Returns the transport of the next message. */
 static inline struct sl_transport *sl_migrate_incoming(const struct sl_link *l)
 {
 	return l->move == SL_MOVE_HALF ? l->second : l->t;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outstanding requests and their batches, in two tables of fixed size per worker.
+ * Outstanding requests and their batches, in two tables per worker.
  *
- * An id is a table entry's generation (16 bits) and index. The generation changes on release, and
- * entries are reused in order of release. A late or forged id finds nothing of another channel.
+ * An id is a table entry's generation (16 bits) and index. The generation changes on release: a
+ * late or forged id finds nothing.
  */
 #ifndef SL_RPC_OUTSTANDING_H
 #define SL_RPC_OUTSTANDING_H
@@ -25,28 +25,28 @@ struct sl_pending_batch {
 	uint64_t sent_ns;
 	uint32_t cnt, left;
 	uint32_t answered, together, service_us; /* see struct sl_rpc_batch_end */
-	struct sl_send *sends[SL_CLASS_CNT];     /* until `sent` */
+	struct sl_send *sends[SL_CLASS_CNT];
 	uint32_t unsent;
 	bool told_sent;
 	bool stream;
 };
 
 struct sl_pending {
-	struct sl_list node;            /* in its channel's list, or unused */
-	struct sl_timer timer;          /* budget and grace */
+	struct sl_list node; /* in its channel's list, or unused */
+	struct sl_timer timer;
 	struct sl_rpc_channel *channel; /* NULL: unused */
 	/* NULL once the batch does not need the result */
 	struct sl_pending_batch *batch;
-	struct sl_list window; /* channel's `windows` */
-	struct sl_list parts;  /* unsent parts */
+	struct sl_list window;
+	struct sl_list parts; /* unsent parts */
 	uint32_t due;
 	uint32_t credit; /* of the peer, `due` included */
 	uint32_t rest;   /* of the current message */
 	uint8_t flags;
 	bool stream, open;
 	bool expects; /* a GO_ON may come */
-	bool wide;    /* a stream with a full window */
-	bool begun;   /* the reply has begun */
+	bool wide;
+	bool begun;
 	uint8_t interims;
 	uint8_t class;
 	uint32_t part_credit; /* ours */
@@ -64,11 +64,15 @@ struct sl_outstanding {
 	uint32_t wide_cnt; /* at most SL_RPC_WIDE_MAX */
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Allocates `cap` entries of each table. Returns 0 or -ENOMEM. */
 int sl_outstanding_init(struct sl_outstanding *o, uint32_t cap);
+/* Frees both tables. */
 void sl_outstanding_fini(struct sl_outstanding *o);
 
-/* Returns an entry, to be put on a list by the caller; NULL: all are used. */
+/*
+ * Returns an unused entry, or NULL if all are used. The caller sets its members, which may be of
+ * the last use, and puts it on a list.
+ */
 static inline struct sl_pending *sl_outstanding_get(struct sl_outstanding *o)
 {
 	struct sl_list *node = sl_list_pop_head(&o->unused_requests);
@@ -77,7 +81,7 @@ static inline struct sl_pending *sl_outstanding_get(struct sl_outstanding *o)
 	return node ? sl_container_of(node, struct sl_pending, node) : NULL;
 }
 
-/* Invalidates the entry's id. */
+/* Gives an entry back, without parts or timer. Invalidates its id. */
 static inline void sl_outstanding_put(struct sl_outstanding *o, struct sl_pending *p)
 {
 	sl_list_del(&p->node);
@@ -93,13 +97,14 @@ static inline void sl_outstanding_put(struct sl_outstanding *o, struct sl_pendin
 	sl_list_add_tail(&o->unused_requests, &p->node);
 }
 
+/* Returns an unused batch for a list, zero but for `node`; NULL: none left. */
 static inline struct sl_pending_batch *sl_outstanding_batch_get(struct sl_outstanding *o)
 {
 	struct sl_list *node = sl_list_pop_head(&o->unused_batches);
 
 	return node ? sl_container_of(node, struct sl_pending_batch, node) : NULL;
 }
-
+/* Gives a batch back. */
 static inline void sl_outstanding_batch_put(struct sl_outstanding *o, struct sl_pending_batch *b)
 {
 	sl_list_del(&b->node);
@@ -107,12 +112,13 @@ static inline void sl_outstanding_batch_put(struct sl_outstanding *o, struct sl_
 	sl_list_add_head(&o->unused_batches, &b->node);
 }
 
+/* Returns the request's id on the wire. */
 static inline uint64_t sl_outstanding_id(const struct sl_outstanding *o, const struct sl_pending *p)
 {
 	return (uint64_t)p->generation << 48 | (uint64_t)(p - o->requests);
 }
 
-/* Returns the request; NULL unless it is outstanding on this channel. */
+/* Returns NULL unless the request is outstanding on this channel. */
 static inline struct sl_pending *sl_outstanding_find(const struct sl_outstanding *o,
 						     const struct sl_rpc_channel *ch, uint64_t id)
 {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Poll group: transports of one owner (a session or a backend) with one fd and one poll. Other
- * transports have an fd each.
+ * Transports of one owner (a session or a backend) with one fd and one poll.
  *
- *   sl_poll_groups_poll -> the group polls, and lists transports with input in `ready`
- *                -> sl_poll_groups_next_ready: the watcher of each, one by one
- *
- * Polling a group with `kernel` set takes a system call. Owner's thread only.
+ * Owner's thread only.
  */
 #ifndef SL_RPC_POLL_GROUP_H
 #define SL_RPC_POLL_GROUP_H
@@ -19,9 +15,8 @@
 enum { SL_POLL_GROUPS_MAX = 32 };
 
 struct sl_poll_group_ops {
-	/* Takes input, and does what is due. */
 	void (*poll)(struct sl_poll_group *group);
-	/* Event mode. Returns false if something is due already. */
+	/* Event mode. False: something is due. */
 	bool (*arm)(struct sl_poll_group *group);
 	void (*handle_event)(struct sl_poll_group *group);
 };
@@ -35,25 +30,27 @@ struct sl_poll_group {
 	struct sl_list ready;
 };
 
-/* An owner's groups; zeroed at first. */
+/* Zeroed at first. */
 struct sl_poll_groups {
 	struct sl_poll_group *list[SL_POLL_GROUPS_MAX];
 	unsigned cnt;
 	uint64_t unmatched;
 };
 
-/* Watches a transport, or its group. Event data is `watcher`, or the group. Returns 0 or -errno. */
+/* Watches a transport or its group. Event data: `watcher` or the group. Returns 0 or -errno. */
 int sl_poll_groups_watch(struct sl_poll_groups *groups, int epoll_fd, struct sl_transport *t,
 			 void *watcher);
+/* Ends the watch of a transport, before it is closed. */
 void sl_poll_groups_unwatch(struct sl_poll_groups *groups, int epoll_fd, struct sl_transport *t);
-/* Handles an event whose data is a group; returns false for other data. */
+/* Handles an event's data. False: it is no group. */
 bool sl_poll_groups_handle_event(struct sl_poll_groups *groups, void *data);
+/* Polls all groups, which lists transports with input. */
 void sl_poll_groups_poll(struct sl_poll_groups *groups);
 /* Polls the groups that need no system call or had an event. */
 void sl_poll_groups_poll_nonblock(struct sl_poll_groups *groups);
-/* Returns the watcher of the next transport with input; NULL: no more. */
+/* Returns the watcher of the next transport with input, or NULL. */
 void *sl_poll_groups_next_ready(struct sl_poll_groups *groups);
-/* Returns false if a group has input. */
+/* Event mode. Returns false if a group has input: do not sleep. */
 bool sl_poll_groups_arm(struct sl_poll_groups *groups);
 
 #endif

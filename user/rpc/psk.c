@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The deprecated SHA-256 functions: OpenSSL's EVP would allocate for each MAC. */
+/* Deprecated SHA-256 functions: EVP would allocate for each MAC. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "rpc/psk.h"
 
@@ -27,12 +27,12 @@ struct psk_file {
 	char path[PATH_MAX];
 	struct stat st; /* when read; size 0: unused */
 	uint64_t checked_ns;
-	uid_t reader; /* another effective user may not be allowed to read it */
+	uid_t reader;
 	struct sl_psk psk;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct psk_file *files; /* KNOWN entries, left out of core dumps */
+static struct psk_file *files;
 static unsigned next_file;
 
 static int refuse_file(const char *path, const char *what, struct sl_err *err)
@@ -45,14 +45,13 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* A change of owner or mode changes st_ctim. */
+/* Compares a key file's state. A change of owner or mode changes st_ctim. */
 static bool same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
 	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
 }
 
-/* Lock held. */
 static struct psk_file *find_file(const char *path)
 {
 	for (unsigned i = 0; files && i < CACHED_FILES; i++) {
@@ -103,7 +102,7 @@ static bool alloc_files(void)
 	return true;
 }
 
-/* A new file may change within the same tick. */
+/* Caches a key, but no new file: it may change within the same tick. */
 static void store_file(const struct sl_psk *s, const char *path, const struct stat *st)
 {
 	struct timespec now;
@@ -126,12 +125,29 @@ static void store_file(const struct sl_psk *s, const char *path, const struct st
 	pthread_mutex_unlock(&lock);
 }
 
+static int take_key(struct sl_psk *s, const char *path, const uint8_t *bytes, size_t len,
+		    struct sl_err *err)
+{
+	const char *more = len > SL_KEY_MAX + strlen("\r\n") ? "more than " : "";
+	char found[96];
+
+	while (!*more && len && memchr("\r\n\t ", bytes[len - 1], 4))
+		len--;
+	if (!*more && len >= SL_KEY_MIN && len <= SL_KEY_MAX) {
+		*s = sl_psk_of(bytes, len);
+		return 0;
+	}
+	snprintf(found, sizeof(found), "found %s%zu bytes; allowed: %d to %d bytes of key", more,
+		 *more ? (size_t)SL_KEY_MAX : len, SL_KEY_MIN, SL_KEY_MAX);
+	return refuse_file(path, found, err);
+}
+
 static int read_file(struct sl_psk *s, const char *path, struct sl_err *err)
 {
-	uint8_t bytes[SL_KEY_MAX];
+	uint8_t bytes[SL_KEY_MAX + sizeof("\r\n")];
 	struct stat st;
 	ssize_t n;
-	int fd;
+	int fd, rc;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -149,14 +165,13 @@ static int read_file(struct sl_psk *s, const char *path, struct sl_err *err)
 	}
 	n = read(fd, bytes, sizeof(bytes));
 	close(fd);
-	while (n > 0 && memchr("\r\n\t ", bytes[n - 1], 4))
-		n--;
-	if (n >= SL_KEY_MIN) {
-		*s = sl_psk_of(bytes, (size_t)n);
+	if (n < 0)
+		return refuse_file(path, strerror(errno), err);
+	rc = take_key(s, path, bytes, (size_t)n, err);
+	if (!rc)
 		store_file(s, path, &st);
-	}
 	OPENSSL_cleanse(bytes, sizeof(bytes));
-	return n >= SL_KEY_MIN ? 0 : refuse_file(path, "expected 16 to 1024 bytes of key", err);
+	return rc;
 }
 
 int sl_psk_read(struct sl_psk *s, const char *path, struct sl_err *err)

@@ -3,7 +3,7 @@
 #include "base/cpu.h"
 #include "rpc/reassembly.h"
 
-/* The compiler must not read shared bytes again after they were copied. */
+/* Copies shared bytes, which the compiler must not read again. */
 static void copy_out(void *to, const void *from, size_t len)
 {
 	memcpy(to, from, len);
@@ -143,7 +143,6 @@ static void feed_body(struct sl_reassembler *r, struct sl_span b, uint32_t *used
 		enter_phase(r, SL_REASM_BODY_PAD);
 }
 
-/* Fast path. */
 static bool feed_whole_entry(struct sl_reassembler *r, struct sl_span b, uint32_t *used,
 			     struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx)
 {
@@ -168,7 +167,6 @@ static bool feed_whole_entry(struct sl_reassembler *r, struct sl_span b, uint32_
 	return true;
 }
 
-/* Phases that need no bytes end by themselves. */
 static int feed_step(struct sl_reassembler *r, struct sl_span b, uint32_t *used,
 		     struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch,
 		     sl_part_fn *fn, void *ctx)

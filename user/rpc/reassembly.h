@@ -3,10 +3,8 @@
  * Reassembly of REQUEST and RESPONSE messages: fragments in, parts out. Only an entry table or
  * metadata that a fragment cuts is buffered.
  *
- *   idle -> entries -> (metadata -> padding -> payload -> padding) for each entry -> idle
- *
  * The peer may be hostile and change the bytes meanwhile. Entries and metadata are copied, then
- * checked; payload is passed on.
+ * checked.
  */
 #ifndef SL_RPC_REASSEMBLY_H
 #define SL_RPC_REASSEMBLY_H
@@ -47,24 +45,24 @@ struct sl_reassembler {
 	bool own_entries, own_meta; /* from mem; else in the scratch */
 };
 
-/* Buffers for one fragment; shared by a thread's readers. */
+/* Buffers for one fragment; shared by a thread's reassemblers. */
 struct sl_reassembly_scratch {
 	struct sl_rpc_entry entries[SL_RPC_MAX_BATCH];
 	uint8_t meta[SL_RPC_MAX_META];
 };
 
-/* Begins with the header of a FIRST fragment. Returns 0, -EPROTO or -ENOBUFS (no memory). */
+/* Begins a message. `h`: of a FIRST fragment. Returns 0, -EPROTO or -ENOBUFS (no memory). */
 int sl_reassembler_start(struct sl_reassembler *r, const struct sl_rpc_header *h,
 			 struct sl_capped_alloc *mem, struct sl_reassembly_scratch *scratch);
 
 /*
- * Takes the next fragment's body. Returns 0 (more to come) or 1 (complete). After -EPROTO or
- * -ENOBUFS call sl_reassembler_reset(): the channel is lost.
+ * Takes the next fragment's body. Returns 0 (more to come), 1 (complete); -EPROTO or -ENOBUFS: call
+ * sl_reassembler_reset(), the channel is lost.
  */
 int sl_reassembler_feed(struct sl_reassembler *r, struct sl_span body, struct sl_capped_alloc *mem,
 			struct sl_reassembly_scratch *scratch, sl_part_fn *fn, void *ctx);
 
-/* Frees what is unfinished; expects a FIRST fragment next. */
+/* Drops an incomplete message. */
 void sl_reassembler_reset(struct sl_reassembler *r, struct sl_capped_alloc *mem);
 
 #endif

@@ -4,14 +4,15 @@
  *
  *   core -> sl_rpc_send() -> session (ids, fragments) -> send queue (classes) -> credits -> transport
  *   core <- sl_rpc_ops    <- session <------------------------------------------------ transport
- *                                                                            (shm | verbs | tcp)
+ *                                                                            (shm | rdma | tcp)
  *
- * The caller owns the bytes given to sl_rpc_send(). They must not change until `sent`. Item and
- * span arrays are not needed after the call. A reply's bytes are valid during the upcall. `meta` is
- * a private copy; the backend can still change `body`: copy it before parsing.
+ * Bytes given to sl_rpc_send() must not change until `sent`. Item and span arrays are not needed
+ * after the call. A reply's bytes are valid during the upcall. `meta` is a private copy; the backend
+ * can still change `body`: copy it before parsing.
  *
  * Upcalls come from sl_rpc_poll(), _flush, _adopt, _drain and _destroy only. They may call
- * sl_rpc_send() and sl_rpc_cancel().
+ * sl_rpc_send() and sl_rpc_cancel(). One thread, the worker, uses a session, unless stated
+ * otherwise.
  */
 #ifndef SL_RPC_RPC_H
 #define SL_RPC_RPC_H
@@ -35,19 +36,18 @@ enum sl_rpc_failure {
 	SL_RPC_FAIL_PROTOCOL,
 };
 
-/* A request: spans of metadata, then of payload. */
 struct sl_rpc_item {
 	void *cookie;
 	const struct sl_span *spans;
 	uint32_t span_cnt;
-	uint32_t len; /* payload: spans less meta_len */
+	uint32_t len; /* payload */
 	uint16_t meta_len;
 	bool idempotent;
-	bool compressed;    /* a gRPC message */
-	bool stream;        /* opens a stream: a batch of one, without payload */
-	bool open;          /* stream: more parts follow */
-	bool expects;       /* stream: awaits 100 (Continue) */
-	uint8_t class;      /* enum sl_rpc_class */
+	bool compressed;
+	bool stream;  /* a batch of one, without payload */
+	bool open;    /* stream: more parts follow */
+	bool expects; /* stream: awaits 100 (Continue) */
+	uint8_t class;
 	uint64_t budget_us; /* 0: none */
 	uint64_t id;        /* out: for sl_rpc_cancel() */
 };
@@ -55,9 +55,9 @@ struct sl_rpc_item {
 struct sl_rpc_reply {
 	uint8_t status; /* enum sl_rpc_status */
 	bool first, last;
-	bool more;           /* another message follows */
-	bool no_message;     /* gRPC: body is no message */
-	bool compressed;     /* gRPC message */
+	bool more;
+	bool no_message; /* gRPC */
+	bool compressed;
 	uint64_t total_len;  /* of this message; with the first part */
 	struct sl_span meta; /* with the first part */
 	struct sl_span body;
@@ -74,14 +74,13 @@ struct sl_rpc_batch_end {
 	uint32_t service_us; /* largest; 0: unknown */
 };
 
-/* Debug builds: events of a batch's bytes. */
+/* Debug builds: what happens to a batch's bytes. */
 enum sl_rpc_watch {
-	SL_RPC_LENT,     /* must not change from now on */
+	SL_RPC_LENT,     /* must not change any more */
 	SL_RPC_READ,     /* a post reads them */
 	SL_RPC_RETURNED, /* `sent` follows */
 };
 
-/* app_data: of sl_rpc_channel_new(). */
 struct sl_rpc_ops {
 	/* A reply, or a part of one. The cookie is not used after `last` without `more`. */
 	void (*reply)(void *app, void *cookie, const struct sl_rpc_reply *r);
@@ -96,13 +95,13 @@ struct sl_rpc_ops {
 	void (*sent)(void *app, void *app_data, uint64_t batch);
 	/* The state has changed, or sl_rpc_channel_port_down(). */
 	void (*state)(void *app, void *app_data, enum sl_rpc_state state);
-	/* A migration has ended. gone_on: on the new transport. */
+	/* A migration has ended; gone_on: it succeeded. */
 	void (*moved)(void *app, void *app_data, bool gone_on);
-	/* The backend has given credit (sl_rpc_part_credit()). */
+	/* See sl_rpc_part_credit(). */
 	void (*credit)(void *app, void *cookie);
 	/* The backend wants the rest of a stream with `expects`. Once, before any reply. */
 	void (*go_on)(void *app, void *cookie);
-	/* An interim reply: at most SL_RPC_MAX_INTERIM, before any reply. */
+	/* At most SL_RPC_MAX_INTERIM, before any reply. */
 	void (*interim)(void *app, void *cookie, struct sl_span meta);
 	/* Debug builds; may be NULL. */
 	void (*watch)(void *app, enum sl_rpc_watch what, const struct sl_span *spans, uint32_t cnt);
@@ -114,37 +113,44 @@ struct sl_rpc_config {
 	uint32_t slots;           /* per direction */
 	uint64_t ping_interval_ns;
 	/*
-	 * Minimum silence before a channel with outstanding requests ends: a backend may compute in
-	 * the thread that answers PINGs.
+	 * Minimum silence before a channel with outstanding requests ends: the backend may be
+	 * computing.
 	 */
 	uint64_t dead_after_ns;
 	uint64_t grace_ns; /* beyond the budget */
 	bool one_class;    /* FIFO, for comparison */
 };
+/* Sets the values of a gateway without configuration. */
 void sl_rpc_config_default(struct sl_rpc_config *cfg);
 
-/* Memory that large sends may reference; registered with each RDMA device in use. */
+/* Large sends may reference this memory. Registered with each RDMA device in use. */
 struct sl_rpc_memory {
 	void *addr;
 	size_t len;
 };
 
-/* Returns a session, or NULL. */
+/*
+ * Returns NULL without memory or descriptors. `mem` may be NULL; its area and `ops` must outlive
+ * it.
+ */
 struct sl_rpc *sl_rpc_create(const struct sl_rpc_config *cfg, const struct sl_rpc_memory *mem,
 			     const struct sl_rpc_ops *ops, void *app);
-/* Ends all channels, with upcalls. NULL does nothing. */
+/* Ends and frees all channels, with upcalls. Waits about 50 ms. NULL does nothing. */
 void sl_rpc_destroy(struct sl_rpc *r);
 
-/* Adds a channel, DOWN until sl_rpc_adopt(). Returns NULL if out of memory. */
+/* Adds a channel, DOWN until sl_rpc_adopt(). Copies the name. NULL: no memory. */
 struct sl_rpc_channel *sl_rpc_channel_add(struct sl_rpc *r, const char *name, void *app_data);
-/* The same in two steps. _new: any thread; _free: for a channel that never joined. */
+/* The same in two steps: makes a channel. Any thread. NULL: no memory. */
 struct sl_rpc_channel *sl_rpc_channel_new(const char *name, void *app_data);
+/* Frees a channel that never joined. Any thread. */
 void sl_rpc_channel_free(struct sl_rpc_channel *ch);
+/* Adds the channel, which the session owns then. */
 void sl_rpc_channel_join(struct sl_rpc *r, struct sl_rpc_channel *ch);
-/* Sends GOAWAY; DOWN follows when nothing is outstanding. */
+/* Sends GOAWAY: no request follows. DOWN follows when none is outstanding. */
 void sl_rpc_channel_drain(struct sl_rpc_channel *ch);
 /* Frees a channel that is DOWN. Not from within an upcall. */
 void sl_rpc_channel_remove(struct sl_rpc_channel *ch);
+/* Returns DOWN, UP or DRAINING. */
 enum sl_rpc_state sl_rpc_channel_state(const struct sl_rpc_channel *ch);
 /* Returns true while the port is down: sends wait. */
 bool sl_rpc_channel_port_down(const struct sl_rpc_channel *ch);
@@ -165,74 +171,65 @@ struct sl_rpc_dial_options {
 	uint16_t worker; /* for the backend's statistics */
 	struct sl_rpc_rdma rdma;
 	uint32_t owner; /* shm: user that may listen, besides root and ours */
-	/* resumes: sl_rpc_adopt() migrates the link of this number. */
+	/* sl_rpc_adopt() migrates the link of this number, if `resumes`. */
 	uint64_t link;
 	bool resumes;
 };
-/* Returns an unguessable number; 0: no randomness. */
+/* Returns an unguessable number; 0: no randomness. Any thread. */
 uint64_t sl_rpc_link_number(void);
 /*
- * Connects to "shm:///path", "rdma://addr:port", "rdma+ud://addr:port" or "tcp://host:port".
- * Returns a transport for sl_rpc_adopt() or sl_rpc_dial_drop(), or NULL and a line in err. Blocks
- * for timeout_ms at most: control thread.
+ * Connects to an endpoint of sluice/backend.h. Returns a transport for sl_rpc_adopt() or
+ * sl_rpc_dial_drop(); or NULL and err. Any thread; blocks for at most timeout_ms.
  */
 struct sl_transport *sl_rpc_dial(const struct sl_rpc_dial_options *opt, struct sl_err *err);
-/* Closes a transport that was not adopted; NULL does nothing. */
+/* Closes a transport that was not adopted, or NULL. */
 void sl_rpc_dial_drop(struct sl_transport *t);
-/* Returns a line for people: "rdma rxe0/1 gid[1] ... mtu 1024 RC ...". */
+/* Returns a line such as "rdma rxe0/1 ... mtu 1024 RC ...", valid as long as the transport. */
 const char *sl_rpc_transport_info(const struct sl_transport *t);
 /* Returns our number of a virtual connection; 0: not virtual. */
 uint32_t sl_rpc_transport_number(const struct sl_transport *t);
+/* Returns the number of the peer's process. */
 uint64_t sl_rpc_transport_peer(const struct sl_transport *t);
-/* State of a silent virtual connection. */
 enum sl_rpc_probe_result {
 	SL_RPC_PROBE_NONE,
-	SL_RPC_PROBE_REFUSED, /* nothing listens there; not authenticated */
-	SL_RPC_PROBE_ALIVE,   /* authenticated: the peer has it */
+	SL_RPC_PROBE_REFUSED, /* not authenticated */
+	SL_RPC_PROBE_ALIVE,   /* authenticated */
 	SL_RPC_PROBE_REMOVED, /* authenticated: the peer has restarted or ended it */
 };
-/*
- * Asks the peer for the connection of that number. Blocks for timeout_ms at most: control thread.
- */
+/* Asks the peer about our connection `number`. Any thread; blocks for at most timeout_ms. */
 enum sl_rpc_probe_result sl_rpc_probe_peer(const struct sl_rpc_dial_options *opt, uint32_t number);
-/*
- * Describes the path to the endpoint, without asking the peer. Returns 0, -ENETUNREACH (no RDMA
- * device has a route) or -ENODEV (no RDMA device).
- */
+/* Describes the path, without asking the peer; may block. Returns 0 or -errno. */
 int sl_rpc_route_info(const char *endpoint, const struct sl_rpc_rdma *rdma, char *text, size_t len);
 
 struct ibv_context;
-/* Tests the device features of shared receive slots. Returns NULL or what does not work. */
+/* Tests SRQ and memory windows by messages. Returns NULL or what does not work. */
 const char *sl_rpc_rdma_selftest(struct ibv_context *device, uint8_t port);
 
-/* Returns true if the endpoint needs the resolver's files and servers. */
+/* Returns true if resolving the endpoint needs files or servers. */
 bool sl_rpc_has_name(const char *endpoint);
 
-/*
- * Loads providers of libibverbs and OpenSSL before the process loses the right to map executable
- * memory.
- */
+/* Loads libibverbs providers and OpenSSL while the process may map code. */
 void sl_rpc_preload(void);
 
 /*
- * Brings the channel UP on this transport, or migrates it (`resumes`; ops->moved reports the
- * result). Returns -1 and closes the transport if the state or the peer is wrong, or epoll is out
- * of memory. Worker.
+ * Brings the channel UP on this transport, or migrates it (`resumes`; ops->moved follows). Returns
+ * -1 and closes the transport if the state or the peer is wrong, or epoll is out of memory.
  */
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns);
 
-/* Ends the channel if its transport has that number, unknown to the peer. Worker. */
+/* Ends the channel if its transport has that number. */
 void sl_rpc_peer_removed(struct sl_rpc_channel *ch, uint32_t number);
 
 /*
  * Sends items as one batch, in one message per class. Returns 0 and the batch number, or sends
- * nothing. -EAGAIN: queue, table or memory is full. -ENOTCONN, -EINVAL, -EMSGSIZE: do not try
- * again.
+ * nothing: -EAGAIN if queue, table or memory is full; other errors are permanent.
  */
 int sl_rpc_send(struct sl_rpc_channel *ch, struct sl_rpc_item *items, uint32_t cnt, uint64_t now_ns,
 		uint64_t *batch);
 /* Cancels a request: no reply or failed follows; `sent` and batch_done do. Ignores unknown ids. */
 void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id);
+/* Changes a request's cookie. Ignores unknown ids. */
+void sl_rpc_set_cookie(struct sl_rpc_channel *ch, uint64_t id, void *cookie);
 
 /* A piece of a stream's message. */
 struct sl_rpc_part {
@@ -244,20 +241,17 @@ struct sl_rpc_part {
 	bool end; /* the spans are the stream's metadata, up to SL_RPC_MAX_ASKED */
 };
 /*
- * Returns what a part may cost now: its length, at least SL_RPC_MIN_COST. 0: no credit, or not
+ * Returns how much a part (its length, at least SL_RPC_MIN_COST) may cost now. 0: no credit, or not
  * open.
  */
 uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id);
-/*
- * Sends a copy of a part. Returns 0, -EAGAIN (no memory or queue space), or -EINVAL (beyond the
- * credit, too long, or not open).
- */
+/* Sends a copy. Returns 0, -EAGAIN (memory or queue full), or -EINVAL (over credit, not open). */
 int sl_rpc_send_part(struct sl_rpc_channel *ch, uint64_t id, const struct sl_rpc_part *part,
 		     enum sl_rpc_class class, uint64_t now_ns);
 
 /*
- * Tells how many bytes of an unfinished reply the caller keeps. Required when that falls, and at
- * the end of each upcall. The peer gets credit up to SL_RPC_INITIAL_WINDOW (most streams:
+ * The caller keeps that many bytes of an unfinished reply. Required when that falls, and at the end
+ * of each upcall. The peer gets credit up to SL_RPC_INITIAL_WINDOW (most streams:
  * SL_RPC_STREAM_WINDOW).
  */
 void sl_rpc_reply_kept(struct sl_rpc_channel *ch, uint64_t id, uint64_t kept);
@@ -274,12 +268,14 @@ uint64_t sl_rpc_next_ns(const struct sl_rpc *r);
 /* Returns the number of outstanding requests. */
 uint32_t sl_rpc_asked(const struct sl_rpc *r);
 
-/*
- * Sleeping: wait for sl_rpc_fd(), an epoll fd. sl_rpc_arm() returns false if something arrived:
- * poll again. `rang`: the fd is readable, or was not checked; events left there end the next sleep.
- */
+/* Returns an epoll fd to wait for, owned by the session. */
 int sl_rpc_fd(const struct sl_rpc *r);
+/* Prepares a sleep. False: something arrived: poll again, without disarm. */
 bool sl_rpc_arm(struct sl_rpc *r);
+/*
+ * Ends the sleep. `rang`: the fd is readable, or was not checked; events left there end the next
+ * sleep.
+ */
 void sl_rpc_disarm(struct sl_rpc *r, bool rang);
 
 struct sl_rpc_stats {
@@ -293,18 +289,19 @@ struct sl_rpc_stats {
 	uint64_t datagrams_retransmitted, datagrams_duplicate, datagrams_bad_mac;
 	uint32_t outstanding, slots_free, slots;
 };
-/* Totals of both ways, with PINGs. Any thread, while the worker counts. */
+/* Both directions, with PINGs. Any thread, while the worker counts. */
 struct sl_rpc_traffic {
 	uint64_t messages, bytes, waits;
 };
+/* Reads the counters. Any thread. */
 void sl_rpc_channel_traffic(const struct sl_rpc_channel *ch, struct sl_rpc_traffic *out);
 
 /* Returns since when a virtual connection's peer has owed an answer; 0: no. Any thread. */
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch);
 
-/* Returns the number of datagrams that matched no connection. */
+/* Returns how many received datagrams belonged to no connection. */
 uint64_t sl_rpc_unmatched(const struct sl_rpc *r);
-/* Fills `out`. Worker. */
+/* Reads all counters. */
 void sl_rpc_channel_stats(const struct sl_rpc_channel *ch, struct sl_rpc_stats *out);
 
 #endif

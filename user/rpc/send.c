@@ -6,7 +6,6 @@
 
 static const uint8_t zeros[8];
 
-/* Returns 0 if a length is wrong. */
 static uint64_t body_of(const struct sl_rpc_item *items, uint32_t cnt)
 {
 	uint64_t total = cnt * sizeof(struct sl_rpc_entry);
@@ -38,7 +37,6 @@ static struct sl_span *add_pad(struct sl_span *to, uint64_t len)
 	return add_span(to, zeros, sl_rpc_pad8(len) - len);
 }
 
-/* The caller's spans may be cut anywhere. */
 static struct sl_span *add_item(struct sl_span *to, const struct sl_rpc_item *it)
 {
 	size_t meta = it->meta_len;
@@ -63,9 +61,10 @@ static bool wants_continue(const struct sl_rpc_item *it)
 	return it->stream && it->open && it->expects;
 }
 
-/* Returns UINT64_MAX beyond the clock. */
 static uint64_t later_ns(uint64_t ns, uint64_t us)
 {
+	if (!us)
+		return ns;
 	return us < (UINT64_MAX - ns) / SL_NS_PER_US ? ns + us * SL_NS_PER_US : UINT64_MAX;
 }
 
@@ -85,7 +84,6 @@ static struct sl_send *build_message(struct sl_rpc *r, const struct sl_rpc_item 
 		if (items[i].class != class)
 			continue;
 		of_class++;
-		/* spans, one cut, two paddings */
 		span_cnt += (uint64_t)items[i].span_cnt + 3;
 		if (items[i].budget_us && due_ns < first_ns)
 			first_ns = due_ns;
@@ -315,9 +313,8 @@ uint32_t sl_rpc_part_credit(struct sl_rpc_channel *ch, uint64_t id)
 }
 
 /*
- * Parts may use half of the session's memory, a class of a channel a share of the free part
- * (dynamic thresholds: Choudhury, Hahne 1998). A backend that takes nothing stops only its own
- * streams.
+ * Returns true if a part may be queued: parts use less than half of the session's memory, and this
+ * class its share (dynamic thresholds: Choudhury, Hahne 1998).
  */
 static bool may_wait(const struct sl_rpc_channel *ch, enum sl_rpc_class class)
 {
@@ -358,4 +355,12 @@ void sl_rpc_cancel(struct sl_rpc_channel *ch, uint64_t id)
 		return;
 	ch->stats.cancels++;
 	sl_channel_cancel(ch, p);
+}
+
+void sl_rpc_set_cookie(struct sl_rpc_channel *ch, uint64_t id, void *cookie)
+{
+	struct sl_pending *p = sl_outstanding_find(&ch->rpc->out, ch, id);
+
+	if (p)
+		p->cookie = cookie;
 }

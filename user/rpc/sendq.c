@@ -25,7 +25,6 @@ static unsigned class_of(const struct sl_sendq *q, const struct sl_send *s)
 	return q->one_class ? SL_CLASS_BULK : s->header.priority;
 }
 
-/* Searches from the end: most deadlines come in order. */
 static struct sl_list *insert_after_of(struct sl_sendq *q, const struct sl_send *s, unsigned class)
 {
 	struct sl_list *head = &q->queue[class], *at;
@@ -109,7 +108,7 @@ uint32_t sl_sendq_far(uint64_t rate_bps, uint32_t slice_min)
 	return bytes > caps ? (uint32_t)bytes : caps;
 }
 
-/* Returns 0 if too many bytes are posted. */
+/* Returns the longest slice of a class; 0: too many bytes are posted. */
 static uint32_t slice_limit_of(const struct sl_send_room *room, unsigned class)
 {
 	uint32_t cap = sl_sendq_cap(room->rate_bps, room->slice_min);
@@ -137,12 +136,10 @@ static struct sl_send *pick_send(struct sl_sendq *q, unsigned class,
 	if (!s || !room->window)
 		return NULL;
 	left = s->total - s->offset;
-	/* Avoids a short last slice. */
 	*len = left <= most + most / 4 ? left : most;
 	if (*len <= room->window)
 		return s;
 	*len = room->window;
-	/* Waits for the ring, instead of cutting a long message into slots. */
 	return room->window < SL_SENDQ_SLICE_MIN ? NULL : s;
 }
 
@@ -173,7 +170,7 @@ static struct sl_send *round_robin(struct sl_sendq *q, const struct sl_send_room
 	}
 	if (ready <= 1)
 		return only;
-	/* Ends after at most slice / quantum rounds: each turn raises a deficit. */
+	/* At most slice / quantum rounds: each turn raises a deficit. */
 	for (;; next_turn(q)) {
 		unsigned c = q->turn;
 

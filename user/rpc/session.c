@@ -124,7 +124,6 @@ void sl_rpc_channel_remove(struct sl_rpc_channel *ch)
 	if (!SL_ENSURE(ch->state == SL_RPC_DOWN))
 		sl_channel_down(ch, SL_RPC_FAIL_LOST);
 	ch->rpc->channel_cnt--;
-	/* otherwise the round ends before all channels are passed */
 	ch->rpc->round = 0;
 	sl_list_del(&ch->node);
 	free(ch);
@@ -179,7 +178,6 @@ static int start_on(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t 
 	sl_list_add_tail(&r->awake, &ch->awake);
 	r->next_ping_ns = sl_min_ns(r->next_ping_ns, ch->link.alive.next_ns);
 	r->round_ping_ns = sl_min_ns(r->round_ping_ns, ch->link.alive.next_ns);
-	/* Some acceptors learn of a connection by its first message. */
 	ch->link.unheard = t->number != 0;
 	r->ops->state(r->app, ch->app_data, ch->state);
 	return 0;
@@ -215,12 +213,11 @@ static void on_timer(void *arg, struct sl_timer *t)
 	sl_channel_timeout(p->channel, p);
 }
 
-/* An upcall may wake other channels, but puts only its own channel to rest. */
+/* An upcall may wake other channels, but rests only its own. */
 #define for_each_awake(r, at, next, ch)                                                            \
 	sl_list_for_each_safe (at, next, &(r)->awake)                                              \
 		if ((ch = sl_container_of(at, struct sl_rpc_channel, awake)))
 
-/* Handles doorbells and hang-ups. */
 static unsigned take_events(struct sl_rpc *r)
 {
 	SL_UNINIT struct epoll_event ev[EVENTS_MAX];
@@ -242,10 +239,6 @@ static unsigned take_events(struct sl_rpc *r)
 	return sum;
 }
 
-/*
- * Wakes channels with input. Polls that need a system call wait for the next tick if no request is
- * outstanding.
- */
 static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 {
 	struct sl_rpc_channel *ch;
@@ -260,7 +253,7 @@ static unsigned take_shared(struct sl_rpc *r, bool is_tick)
 	return sum;
 }
 
-/* Without a poll group, a doorbell costs the peer a system call. */
+/* Returns true to go on polling. Without a poll group, a doorbell costs the peer a system call. */
 static bool is_going_on(const struct sl_rpc_channel *ch)
 {
 	return (ch->outstanding && !ch->link.t->poll_group) || sl_channel_closes_when_idle(ch) ||
@@ -304,7 +297,6 @@ static void tick_resting(struct sl_rpc *r, uint64_t now_ns)
 	}
 }
 
-/* Runs after the poll, so that arrived messages count as heard. */
 static void tick(struct sl_rpc *r, uint64_t now_ns)
 {
 	r->check_ns = now_ns + SL_SESSION_CHECK_NS;
@@ -323,7 +315,7 @@ unsigned sl_rpc_poll(struct sl_rpc *r, uint64_t now_ns)
 	if (is_tick)
 		bells = take_events(r);
 	bells += take_shared(r, is_tick);
-	/* Events that are taken here neither end the sleep nor ring again. */
+	/* Events taken here neither end the sleep nor ring again. */
 	if (r->armed)
 		n += bells;
 	for_each_awake(r, at, next, ch)
@@ -419,7 +411,7 @@ uint64_t sl_rpc_unmatched(const struct sl_rpc *r)
 
 uint64_t sl_rpc_channel_silent_ns(const struct sl_rpc_channel *ch)
 {
-	/* A draining peer may have left its address to another process, and may be computing. */
+	/* A draining peer may have given up its address, and may be computing. */
 	return ch->state == SL_RPC_UP ? ch->seen.silent_ns : 0;
 }
 

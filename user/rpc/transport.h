@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interface between a link and the wire: shm (memfd rings), verbs (RC queue pairs), ud (datagrams
- * of a shared queue pair), tcp (TLS over kernel sockets). One suite in tests/rpc runs over all.
+ * Interface between a link and the wire: shm (memfd rings), rc (RC queue pairs), ud (datagrams of a
+ * shared queue pair), tcp (TLS over kernel sockets).
  *
  * Messages of up to slot_len bytes travel in slots. Longer bodies, up to bulk_max bytes, travel in
- * the peer's bulk ring and take a slot for the announcement; tcp sends them in line. The transport
- * enforces both windows (the peer's slots, its own send queue), fills in `consumed`, and handles
- * CREDIT.
+ * the peer's bulk ring, announced in a slot; tcp sends them in line. The transport enforces both
+ * windows (struct sl_credits), fills in `consumed`, and handles CREDIT.
  *
  * Received bytes are lent until release(), in order. Nothing behind a lent message returns to the
  * peer: release soon.
@@ -28,10 +27,7 @@
 struct sl_transport;
 struct sl_poll_group;
 
-/*
- * A received message. The header is a checked private copy. A hostile peer may change the body:
- * copy what is parsed.
- */
+/* The header is a checked private copy. A hostile peer may change the body: copy what is parsed. */
 struct sl_message {
 	struct sl_rpc_header header;
 	const uint8_t *body;
@@ -54,7 +50,7 @@ struct sl_transport_ops {
 	 */
 	int (*poll)(struct sl_transport *t, struct sl_message *msgs, unsigned max);
 	void (*release)(struct sl_transport *t, const struct sl_message *m);
-	/* Returns cookies of posts whose spans may be reused; none where `copies` is set. */
+	/* Returns cookies of posts whose spans may be reused; none with `copies`. */
 	unsigned (*sent)(struct sl_transport *t, uint64_t *cookies, unsigned max);
 	/* Returns the longest data body now; 0: no slot. */
 	uint32_t (*window)(const struct sl_transport *t);
@@ -62,11 +58,11 @@ struct sl_transport_ops {
 	void (*progress)(struct sl_transport *t);
 	/*
 	 * Event mode: the fd becomes readable when a message arrives, with want_room also when
-	 * posted bytes complete. Returns false if that has happened.
+	 * posted bytes complete. False: that has happened.
 	 */
 	bool (*arm)(struct sl_transport *t, bool want_room);
 	void (*disarm)(struct sl_transport *t);
-	/* Asks the kernel whether the peer is alive. Returns 0 or -errno. */
+	/* Asks the kernel whether the peer is alive. */
 	int (*check)(struct sl_transport *t);
 	/* Stops reading lent bytes. NULL where `copies` always holds. */
 	void (*halt)(struct sl_transport *t);
@@ -74,40 +70,40 @@ struct sl_transport_ops {
 	bool (*delivered)(const struct sl_transport *t);
 	/* Does not block, see sl_rpc_wait_closed(). */
 	void (*close)(struct sl_transport *t);
-	/* Joins the poll group of `owner`. Returns 0 or -errno. NULL: own fd. */
+	/* Joins the poll group of `owner`. NULL: own fd. */
 	int (*attach)(struct sl_transport *t, const void *owner);
 };
 
 struct sl_transport {
 	const struct sl_transport_ops *ops;
-	int fd;            /* watched for EPOLLIN */
-	bool copies;       /* post() copies the bytes */
+	int fd;
+	bool copies;
 	uint32_t slot_len; /* header + body */
 	uint32_t bulk_max; /* at most a quarter of the ring */
 	uint32_t slice_min;
-	uint32_t spans_max;   /* read in place, more are copied; 0: no limit */
+	uint32_t spans_max;   /* read in place; more are copied; 0: no limit */
 	uint64_t peer_epoch;  /* from its HELLO */
 	uint16_t peer_worker; /* acceptor: worker of the gateway */
 	uint64_t link;        /* chosen by the dialer */
-	bool resumes;         /* a link migrates here (sl_link_migrate()) */
+	bool resumes;         /* for sl_link_migrate() */
 	uint32_t number;      /* our number of a virtual connection; 0: none */
 	/* the peer has owed an answer since; 0: no */
 	uint64_t silent_ns;
-	_Atomic bool port_down; /* nothing is posted; any thread */
+	_Atomic bool port_down; /* any thread */
 	bool peer_busy;         /* set by the owner: the peer may be computing */
 	uint64_t rate_bps;
 	uintptr_t port;        /* same value: same wire; 0: not shared */
 	uint32_t posted_bytes; /* not yet completed */
 	uint64_t doorbells;
-	/* Datagrams: retransmitted, received twice, with a bad MAC. */
 	uint64_t retransmitted, duplicates, bad_mac;
 	struct sl_credits credits;
 	struct sl_poll_group *poll_group; /* set by attach(); NULL: none */
 	void *watcher;                    /* set by sl_poll_groups_watch() */
-	struct sl_list ready_node;        /* poll group's list: input */
+	struct sl_list ready_node;        /* poll group's `ready` */
 	char info[128];
 };
 
+/* Returns the credits that a message uses. */
 static inline enum sl_credit_kind sl_message_kind(const struct sl_rpc_header *h)
 {
 	switch (h->version_type & 15) {
@@ -118,7 +114,7 @@ static inline enum sl_credit_kind sl_message_kind(const struct sl_rpc_header *h)
 	}
 }
 
-/* Returns the longest body that may be posted now; `small` bytes fit a slot. 0: none. */
+/* Returns the longest body that may be posted now, at least `small` (fits a slot); 0: no credit. */
 static inline uint32_t sl_transport_window(const struct sl_transport *t, uint32_t small)
 {
 	uint32_t bulk;
@@ -131,6 +127,7 @@ static inline uint32_t sl_transport_window(const struct sl_transport *t, uint32_
 	return bulk > small ? bulk : small;
 }
 
+/* Checks version, type and length. Returns 0 or -EPROTO. */
 static inline int sl_message_check(const struct sl_rpc_header *h, uint32_t bulk_max)
 {
 	unsigned type = h->version_type & 15;
@@ -142,7 +139,7 @@ static inline int sl_message_check(const struct sl_rpc_header *h, uint32_t bulk_
 	return 0;
 }
 
-/* Copies the body: at most `room` bytes, whatever the spans say. */
+/* Copies the spans' first `room` bytes. */
 static inline void sl_message_gather(uint8_t *to, size_t room, const struct sl_span *spans,
 				     unsigned span_cnt)
 {
@@ -156,7 +153,7 @@ static inline void sl_message_gather(uint8_t *to, size_t room, const struct sl_s
 	}
 }
 
-/* Accepting side. `fd` is readable when accept() has something to do. */
+/* `fd` is readable when accept() has something to do. */
 struct sl_rpc_listener;
 struct sl_rpc_listener_ops {
 	/* Returns the next established transport, or NULL. Never blocks. */
@@ -171,22 +168,23 @@ struct sl_rpc_listener {
 	const struct sl_rpc_listener_ops *ops;
 	int fd;
 	uint64_t refused;
-	/*
-	 * Links that the owner still takes; set before each accept(). Further peers hear that the
-	 * backend is full.
-	 */
+	/* Links that the owner still takes; set before each accept(). More peers are refused. */
 	_Atomic uint32_t accept_limit;
 	_Atomic uint32_t unaccepted; /* granted, not handed over yet */
 };
 
 #define SL_RPC_FULL_TEXT "refused: the backend has as many connections as it takes"
 
-/* Returns true if a new link finds no room; a migrating link has it. */
+/*
+ * Returns true if accept_limit is reached, so that a peer must be refused. A migrating link needs
+ * no room.
+ */
 static inline bool sl_rpc_listener_full(const struct sl_rpc_listener *l, uint32_t hello_flags)
 {
 	return !(hello_flags & SL_HELLO_RESUME) && l->unaccepted >= l->accept_limit;
 }
 
+/* Returns a zeroed listener of `size` bytes, without a limit; the caller frees it. */
 static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listener_ops *ops,
 					struct sl_err *err)
 {
@@ -202,11 +200,13 @@ static inline void *sl_rpc_listener_new(size_t size, const struct sl_rpc_listene
 	return l;
 }
 
+/* Returns the smaller number. */
 static inline uint32_t sl_rpc_at_most(uint32_t asked, uint32_t most)
 {
 	return asked < most ? asked : most;
 }
 
+/* Returns true for an errno of a shortage: accept() is retried. */
 static inline bool sl_rpc_accept_later(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -219,7 +219,7 @@ struct sl_rpc_listen_options {
 	const struct sl_rpc_memory *mem; /* NULL: none */
 };
 
-/* dial and listen return NULL and a line in err on failure. */
+/* dial and listen return NULL and err on failure. */
 struct sl_transport_scheme {
 	const char *scheme;
 	uint32_t bulk_ring_len; /* default; 0: no ring */
@@ -238,17 +238,14 @@ struct sl_transport_scheme {
 };
 extern const struct sl_transport_scheme sl_shm_scheme, sl_rc_scheme, sl_ud_scheme, sl_sock_scheme;
 
-/*
- * Listens at an endpoint (sl_rpc_dial()), ignoring opt->address. Returns NULL and a line in err on
- * failure.
- */
+/* Listens, until ops->close(). Ignores opt->address. NULL: a line is in err. */
 struct sl_rpc_listener *sl_rpc_listen(const char *endpoint, const struct sl_rpc_listen_options *opt,
 				      struct sl_err *err);
 
-/* Waits about 50 ms for closed transports, at the program's end. */
+/* Waits until closed transports use no memory of their owners, about 50 ms. */
 void sl_rpc_wait_closed(void);
 
-/* Returns a random number of this process. A forked child draws its own. */
+/* Returns the random number of the process. A forked child draws its own. */
 uint64_t sl_rpc_boot_epoch(void);
 
 #endif

@@ -5,10 +5,9 @@
  *
  *   link ---counted---.
  *   link ---counted---+--> posted <= cap         waiting: links that the cap holds back, in turns
- *   link ---counted---'
  *
- * The latency class waits for bytes of its own link only. Bytes that a peer has not taken for
- * SL_TX_PORT_DRAIN_NS do not count: a dead backend must not stop the others.
+ * Bytes that a peer has not taken for SL_TX_PORT_DRAIN_NS do not count: a dead backend must not
+ * stop the others.
  */
 #ifndef SL_RPC_TX_PORT_H
 #define SL_RPC_TX_PORT_H
@@ -33,7 +32,7 @@ struct sl_tx_port {
 	struct sl_list waiting;
 };
 
-/* Ports of a worker or backend; zeroed at first. */
+/* Zeroed at first. */
 struct sl_tx_ports {
 	struct sl_tx_port list[SL_TX_PORTS_MAX];
 };
@@ -41,17 +40,22 @@ struct sl_tx_ports {
 struct sl_tx_port_link {
 	struct sl_tx_port *o;
 	struct sl_tx_port own;
-	struct sl_list node; /* in `waiting`, or unlinked */
+	struct sl_list node;
 	uint32_t posted;
 	uint32_t counted; /* 0 while it is stuck */
 	uint64_t moved_ns;
 };
 
-/* Joins the port; the link's own one if `port` is 0 or all are taken. */
+/*
+ * Adds the link to the port, or to its own one if `port` is 0 or all are taken. `least`, `max`:
+ * limits in bytes.
+ */
 void sl_tx_port_join(struct sl_tx_port_link *u, struct sl_tx_ports *all, uintptr_t port,
 		     uint32_t least, uint32_t max);
+/* Removes the link and its bytes from the port. */
 void sl_tx_port_leave(struct sl_tx_port_link *u);
 
+/* Updates the link's bytes in the port; 0 if they do not drain. */
 static inline void sl_tx_port_count(struct sl_tx_port_link *u, uint32_t posted, uint64_t now_ns)
 {
 	struct sl_tx_port *o = u->o;
@@ -66,7 +70,7 @@ static inline void sl_tx_port_count(struct sl_tx_port_link *u, uint32_t posted, 
 	u->counted = counted;
 }
 
-/* Returns true if the link's bytes do not count. */
+/* Returns true if the peer has taken nothing for SL_TX_PORT_DRAIN_NS. */
 static inline bool sl_tx_port_not_draining(const struct sl_tx_port_link *u)
 {
 	return u->counted != u->posted;
@@ -82,7 +86,7 @@ static inline uint32_t sl_tx_port_ahead(const struct sl_tx_port_link *u)
 	return sl_tx_port_not_draining(u) && u->posted > o->posted ? u->posted : o->posted;
 }
 
-/* Queues the link that the cap holds back; at the end if it has posted something. */
+/* Queues the delayed link; at the end if it has posted something. */
 void sl_tx_port_wait(struct sl_tx_port_link *u, bool has_posted);
 
 #endif

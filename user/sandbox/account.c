@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drops capabilities and the account; must run while there is one thread. All threads then share
- * one credentials object: uverbs and rdma_cm refuse write() if the credentials differ from those at
- * open().
+ * All threads must share one credentials object: uverbs and rdma_cm refuse write() under other
+ * credentials than at open().
  */
 #include <cap-ng.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the sandbox, in the order of sl_sandbox_enter(). */
+/* Parts of sl_sandbox_enter(). */
 #ifndef SL_SANDBOX_INTERNAL_H
 #define SL_SANDBOX_INTERNAL_H
 
@@ -21,16 +21,16 @@
 #define SL_SANITIZED 0
 #endif
 
-/* Opens a ruleset. Returns it, or -errno such as -ENOSYS. */
+/* Returns a ruleset for sl_landlock_restrict(), or -errno such as -ENOSYS. Sets *abi. */
 int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, bool binds_ports,
 			int *abi);
-/* Applies and closes the ruleset. Returns 0 or -errno. */
+/* Applies and closes the ruleset. Returns 0 or -errno. This thread. */
 int sl_landlock_restrict(int ruleset);
 
-/* Becomes `user` with keep_caps only. Returns 0, or -errno and one line in err. */
+/* Becomes `user`, and keeps only these of the capabilities. Returns 0 or -errno. */
 int sl_account_drop(uint64_t keep_caps, const char *user, struct sl_err *err);
 
-/* Compiles the filters. Returns 0, or -errno and one line in err. */
+/* Compiles the filters. Returns like sl_account_drop(). */
 int sl_seccomp_compile(struct sl_err *err);
 
 #endif

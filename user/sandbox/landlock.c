@@ -10,7 +10,6 @@
 
 #include "sandbox/internal.h"
 
-/* Not in the headers of Debian 12. */
 #define ACCESS_FS_REFER        (UINT64_C(1) << 13) /* ABI 2 */
 #define ACCESS_FS_TRUNCATE     (UINT64_C(1) << 14) /* ABI 3 */
 #define ACCESS_FS_IOCTL_DEV    (UINT64_C(1) << 15) /* ABI 5 */
@@ -57,7 +56,7 @@ static int allow_path(int ruleset, const struct ruleset *r, const struct sl_sand
 int sl_landlock_prepare(const struct sl_sandbox_place *places, size_t place_cnt, bool binds_ports,
 			int *abi)
 {
-	/* Denied unless a place allows them: all that the kernel knows. */
+	/* All that the kernel knows. */
 	struct ruleset r = {.fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1};
 	size_t size = offsetof(struct ruleset, net);
 	int fd, rc = 0;

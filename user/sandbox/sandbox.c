@@ -27,7 +27,7 @@ static void set_rlimit(int which, const char *name, rlim_t to)
 		sl_log_warn("sandbox: cannot limit %s: %s", name, strerror(errno));
 }
 
-/* Returns true if output is a file: a file size limit of 0 would end the log. */
+/* A file size limit of 0 would end the log. */
 static bool writes_files(void)
 {
 	struct stat st;
@@ -51,10 +51,7 @@ static void *shrink_heap(void *unused)
 	return unused;
 }
 
-/*
- * Makes glibc initialise malloc now: later its reads of /proc and /sys are refused. The heap is
- * shrunk once, because the threshold grows with earlier frees.
- */
+/* Makes glibc initialise malloc now: its reads of /proc and /sys are refused later. */
 static void prepare_malloc(void)
 {
 	pthread_t t;
@@ -82,9 +79,7 @@ int sl_sandbox_enter(const struct sl_sandbox_options *opt, struct sl_err *err)
 	rc = sl_account_drop(opt->keep_caps, opt->user, err);
 	if (rc)
 		return rc;
-	/*
-	 * Prevents ptrace by other processes of the account, which could read client data and keys.
-	 */
+	/* Denies ptrace to the account's other processes, which could read client data and keys. */
 	prctl(PR_SET_DUMPABLE, SL_SANITIZED);
 	sl_supervise_bind();
 	if (ruleset < 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System call filters. Each list includes those above it, because a thread keeps its parent's
- * filter.
+ * Each list includes those above it, because a thread keeps its parent's filter.
  *
  * Refusal is EPERM by a SIGSYS handler, which reports each call once. Ending the process would turn
  * each call of a new library version into an outage.
@@ -61,10 +60,7 @@ struct seccomp_rule {
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |             \
 	 CLONE_NEWPID | CLONE_NEWNET)
 
-/*
- * Handshake threads. Logging: poll, and sendto without an address, which is a write
- * (base/output.h).
- */
+/* Logging: poll, and sendto without an address, a write (base/output.h). */
 static const struct seccomp_rule handshake[] = {
 	ANY(read),
 	ANY(write),
@@ -99,10 +95,7 @@ static const struct seccomp_rule handshake[] = {
 	ANY(rseq),
 };
 
-/*
- * Workers: sockets and rings are open. They release lost backends, and allocate memory for new
- * ones.
- */
+/* Sockets and rings are open. Workers release lost backends and allocate memory for new ones. */
 static const struct seccomp_rule worker[] = {
 	ANY(epoll_pwait2),    ANY(epoll_pwait),     ANY(epoll_wait),
 	ANY(epoll_ctl),       ANY(sendto),          ANY(recvfrom),
@@ -111,6 +104,14 @@ static const struct seccomp_rule worker[] = {
 	ANY(clock_nanosleep), ANY(nanosleep),       ANY(getppid),
 	ANY(lseek),           ANY(timerfd_settime), IF(ioctl, 1, IOCTL_TYPE, UVERBS_TYPE),
 	ANY(accept4),         ANY(getsockname),     IF(setsockopt, 2, ALL_BITS, SO_LINGER),
+};
+
+/* tcp.server_ports: the workers' own backends accept the gateway, and have rings. */
+static const struct seccomp_rule worker_of_servers[] = {
+	ANY(memfd_create), ANY(ftruncate),
+	ANY(fcntl),        ANY(geteuid),
+	ANY(getegid),      IF(newfstatat, 3, AT_EMPTY_PATH, AT_EMPTY_PATH), /* fstat() */
+	ANY(fstatfs),
 };
 
 /*
@@ -156,7 +157,6 @@ static const struct seccomp_rule dialer[] = {
 	IF(mbind, 5, ALL_BITS, 0),     /* no page is moved */
 };
 
-/* Control thread. */
 static const struct seccomp_rule control[] = {
 	IF(bpf, 0, ALL_BITS, BPF_MAP_LOOKUP_ELEM),
 	IF(bpf, 0, ALL_BITS, BPF_MAP_UPDATE_ELEM),
@@ -219,6 +219,8 @@ static const struct {
 } lists[SL_THREAD_KIND_CNT] = {
 	[SL_THREAD_HANDSHAKE] = {handshake, SL_ARRAY_LEN(handshake), "handshake"},
 	[SL_THREAD_WORKER] = {worker, SL_ARRAY_LEN(worker), "worker"},
+	[SL_THREAD_WORKER_OF_SERVERS] = {worker_of_servers, SL_ARRAY_LEN(worker_of_servers),
+					 "worker of servers"},
 	[SL_THREAD_DIALER] = {dialer, SL_ARRAY_LEN(dialer), "dialer"},
 	[SL_THREAD_CONTROL] = {control, SL_ARRAY_LEN(control), "control"},
 	[SL_THREAD_AGENT] = {agent, SL_ARRAY_LEN(agent), "agent"},
@@ -305,7 +307,7 @@ static int add_list(scmp_filter_ctx ctx, const struct seccomp_rule *rules, size_
 	return rc;
 }
 
-/* Exports the program for threads that cannot open files, by a pipe that holds all of it. */
+/* Exports for threads that cannot open files; the pipe holds all of it. */
 static int read_back(scmp_filter_ctx ctx, struct sock_fprog *out)
 {
 	struct sock_filter *code = malloc(FILTER_MAX * sizeof(*code));

@@ -31,7 +31,7 @@ enum {
 
 struct supervisor {
 	int signal_fd, channel;
-	pid_t child;                /* 0: none */
+	pid_t child;
 	uint64_t start_ns, look_ns; /* time of the next `look` */
 	bool serves, served_once;
 	bool stopping;
@@ -44,7 +44,6 @@ void sl_supervise_bind(void)
 {
 	if (!parent)
 		return;
-	/* The gateway must not outlive its supervisor. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -96,7 +95,7 @@ static int start_child(struct supervisor *v, const struct sl_supervised *s)
 	return -errno;
 }
 
-/* Forwards known messages only, because the child may be compromised. */
+/* Known messages only: the child may be compromised. */
 static void relay_signals(struct supervisor *v)
 {
 	static const char *const known[] = {SL_NOTIFY_READY, SL_NOTIFY_STOPPING};
@@ -158,7 +157,7 @@ static void listen_and_look(struct supervisor *v, const struct sl_supervised *s)
 	v->look_ns = sl_now_ns() + LOOK_NS;
 }
 
-/* Returns the child's status. As process 1 of a container, also reaps others. */
+/* As process 1, also reaps others. */
 static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 {
 	int status;
@@ -179,10 +178,7 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 	return status;
 }
 
-/*
- * Returns true if the gateway must be restarted. A failed start after a crash may be its
- * consequence: the kernel still releases sockets.
- */
+/* A failed start after a crash may follow from it: the kernel still releases sockets. */
 static bool check_status(struct supervisor *v, int status)
 {
 	bool again = !WIFSIGNALED(status) && v->serves && WEXITSTATUS(status) == SL_SUPERVISE_AGAIN;
@@ -236,7 +232,7 @@ static int run_child(struct supervisor *v, const struct sl_supervised *s)
 		while (!v->stopping && sl_now_ns() < until)
 			listen_until(v, until);
 		if (v->stopping)
-			return 0; /* stopped without a child */
+			return 0;
 	}
 }
 

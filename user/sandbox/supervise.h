@@ -10,30 +10,29 @@
  *      v                              |
  *   gateway     (its account, no rights, sandbox.h)
  *
- * If the gateway exits, the supervisor exits with the same status. If it dies of a signal, or exits
- * with SL_SUPERVISE_AGAIN, the supervisor restarts it. The delay is 1 s and doubles up to 30 s; a
- * life of one minute resets it. After TRIES consecutive starts without serving, the supervisor
- * exits with its status, or 128 + signal. If the supervisor dies, the gateway dies too.
+ * If the gateway exits, the supervisor exits with the same status. It restarts a gateway that dies
+ * of a signal or exits with SL_SUPERVISE_AGAIN. The delay doubles from 1 s to 30 s; a life of one
+ * minute resets it. After TRIES consecutive starts without serving, the supervisor exits with the
+ * gateway's status, or 128 + signal. The gateway dies with its supervisor.
  */
 #ifndef SL_SANDBOX_SUPERVISE_H
 #define SL_SANDBOX_SUPERVISE_H
 
 struct sl_supervised {
 	int (*run)(void *arg);    /* in the child; returns its exit status */
-	void (*clean)(void *arg); /* in the parent after each exit of the child */
+	void (*clean)(void *arg); /* in the parent, after each exit */
 	void (*look)(void *arg);  /* in the parent, about once a second while the child serves */
 	void *arg;
 };
 
-/* Exit status that requests a restart. */
 enum { SL_SUPERVISE_AGAIN = 75 };
 
-/* Returns the exit status. The child exits with the result of run(). */
+/* Forks and supervises. Returns the exit status. The child exits with the result of run(). */
 int sl_supervise(const struct sl_supervised *s);
 
-/* Rebinds the child to its parent's death; needed after each change of credentials. */
+/* Rebinds the child to its parent's death, after each change of credentials. May exit. */
 void sl_supervise_bind(void);
-/* Binds a process to a parent other than the supervisor. */
+/* Same for a parent other than the supervisor. */
 void sl_supervise_under(int pid);
 
 #endif

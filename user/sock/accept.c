@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listeners: all workers watch each one, and the kernel wakes one of them (EPOLLEXCLUSIVE). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -36,7 +35,7 @@ static void close_source(struct sl_sock_set *s, struct sl_sock_source *src)
 {
 	if (src->fd < 0)
 		return;
-	unwatch_source(s, src); /* other descriptors of the socket keep it open */
+	unwatch_source(s, src); /* other descriptors keep the socket open */
 	close(src->fd);
 	src->fd = -1;
 }
@@ -50,7 +49,7 @@ void sl_sock_watch_sources(struct sl_sock_set *s)
 	}
 }
 
-/* Without descriptors or memory the kernel would report the same connection again and again. */
+/* Without descriptors or memory the kernel would report the connection repeatedly. */
 static void pause_accepting(struct sl_sock_set *s, int error)
 {
 	s->stats.accept_failures++;
@@ -76,7 +75,6 @@ static struct sl_sock_source *find_source(struct sl_sock_set *s, uint32_t id)
 	return NULL;
 }
 
-/* Connections refer to sources by index. */
 static struct sl_sock_source *free_source(struct sl_sock_set *s)
 {
 	for (uint32_t i = 0; i < s->source_cnt; i++) {
@@ -138,9 +136,8 @@ void sl_sock_exclude(struct sl_sock_set *s, const int *ifindex, uint32_t cnt)
 }
 
 /*
- * Returns true if the connection came by an excluded interface, or its interface is unknown. IPv6
- * counts loopback traffic as of the interface that has the address. Only the host itself can
- * complete a handshake from that address.
+ * Also true for unknown interfaces. IPv6 counts loopback traffic as of the interface with the
+ * address, from which only the host can complete a handshake.
  */
 static bool is_excluded(const struct sl_sock_set *s, int fd, const struct sl_conn_info *info)
 {
@@ -230,7 +227,7 @@ static unsigned accept_from(struct sl_sock_set *s, struct sl_sock_source *src)
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			pause_accepting(s, errno);
-		else if (errno == EINVAL) /* not listening any more */
+		else if (errno == EINVAL) /* no longer listening */
 			unwatch_source(s, src);
 		else if (errno != EAGAIN && errno != EINTR)
 			s->stats.accept_failures++; /* the connection's own, see accept(2) */

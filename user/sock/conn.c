@@ -100,7 +100,6 @@ static size_t op_room(const void *self)
 	return sl_sock_room(self);
 }
 
-/* `writable` follows in the next poll, or after the kernel has taken bytes. */
 static void op_want_room(void *self)
 {
 	struct sl_sock_conn *c = self;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bytes from the kernel to the layer above. Bytes that it leaves wait in `rx`. The kernel is
- * not read then until `resume`: its window closes.
- */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -10,7 +6,7 @@
 #include "sock/internal.h"
 
 enum {
-	SPARE_FRAMES = 64, /* of the pool, not used for reading */
+	SPARE_FRAMES = 64, /* not used for reading */
 	ROOM_MIN = 2048,   /* fronts wait with little room */
 };
 
@@ -27,10 +23,7 @@ static void queue_input(struct sl_sock_conn *c, struct sl_frame *f)
 	c->flags |= SL_SOCKF_PAUSED;
 }
 
-/*
- * Offers a frame that is in no queue. Returns true if all of it was consumed. The frame is freed or
- * taken then, and also if the connection ends; else it remains the caller's.
- */
+/* True: freed or taken, also if the connection ends. */
 static bool offer(struct sl_sock_conn *c, struct sl_frame *f)
 {
 	struct sl_sock_set *s = c->sock;
@@ -66,7 +59,6 @@ static void tell_eof(struct sl_sock_conn *c)
 	c->sock->ops.events->eof(c->handle);
 }
 
-/* Returns false if the layer above takes no more, or the connection has ended. */
 static bool offer_queued(struct sl_sock_conn *c)
 {
 	struct sl_frame *f = c->rx.head;
@@ -164,7 +156,7 @@ static void on_error(struct sl_sock_conn *c, int error)
 	sl_sock_conn_gone(c, false);
 }
 
-/* A short read has emptied an edge-triggered stream; only an end can follow. */
+/* A short read has emptied the socket; only an end can follow. */
 static void note_read(struct sl_sock_conn *c, size_t len, size_t room)
 {
 	c->sock->stats.bytes_in += len;
@@ -177,7 +169,6 @@ static void note_read(struct sl_sock_conn *c, size_t len, size_t room)
 		c->flags &= ~(uint32_t)SL_SOCKF_READABLE;
 }
 
-/* Returns the number of filled frames, whose lengths are set, and frees the others. */
 static unsigned fill_frames(struct sl_sock_set *s, struct sl_frame **frames, unsigned cnt,
 			    size_t len)
 {
@@ -198,7 +189,6 @@ static unsigned fill_frames(struct sl_sock_set *s, struct sl_frame **frames, uns
 	return filled;
 }
 
-/* Returns false without frames. */
 static bool read_stream(struct sl_sock_conn *c)
 {
 	struct sl_sock_set *s = c->sock;
@@ -225,7 +215,6 @@ static bool read_stream(struct sl_sock_conn *c)
 	return true;
 }
 
-/* After `close`. */
 static bool discard(struct sl_sock_conn *c)
 {
 	struct sl_sock_set *s = c->sock;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Send queue: bytes are copied into frames, and sent once per burst. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,7 +32,6 @@ static bool can_send(const struct sl_sock_conn *c)
 	return c->fd >= 0 && !(c->flags & (SL_SOCKF_CLOSING | SL_SOCKF_BROKEN));
 }
 
-/* The last frames of the pool are for heads, and connections with few frames. */
 static bool pool_allows(const struct sl_sock_conn *c)
 {
 	const struct sl_sock_ops *ops = &c->sock->ops;
@@ -207,7 +205,11 @@ static void send_queue(struct sl_sock_conn *c)
 	size_t asked = 0;
 	ssize_t n = send_frames(c, &asked);
 
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+	if (n < 0 && errno == EINTR) { /* no EPOLLOUT follows */
+		sl_list_add_tail(&s->out, &c->out);
+		return;
+	}
+	if (n < 0 && errno != EAGAIN) {
 		c->flags |= SL_SOCKF_BROKEN;
 		sl_sock_make_ready(c);
 		return;

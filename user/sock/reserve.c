@@ -11,7 +11,7 @@
 
 enum {
 	BACKLOG = 4096, /* net.core.somaxconn lowers it */
-	/* The kernel reports EPOLLOUT while fewer bytes are unsent: bounds its memory. */
+	/* EPOLLOUT while fewer bytes are unsent: bounds the kernel's memory. */
 	NOTSENT_LOWAT = 128 << 10,
 };
 
@@ -20,7 +20,6 @@ static void set_option(int fd, int level, int name, int value)
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* Returns the interface that has a link-local address; 0: none. */
 static unsigned scope_of(const struct sl_addr *at)
 {
 	struct ifaddrs *all = NULL;
@@ -54,7 +53,7 @@ static int bind_to(int fd, const struct sl_addr *at)
 	return bind(fd, (struct sockaddr *)&ss, len) ? -errno : 0;
 }
 
-/* The kernel drops each datagram before it is queued; if it refuses the filter, after a few. */
+/* Drops datagrams before they are queued. */
 static void discard_input(int fd)
 {
 	struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -65,8 +64,8 @@ static void discard_input(int fd)
 }
 
 /*
- * SO_REUSEADDR allows the bind beside connections in TIME-WAIT. The kernel then remembers that the
- * port can be shared. listen() makes it forget that, and stays without effect otherwise.
+ * SO_REUSEADDR allows the bind beside connections in TIME-WAIT, but makes the port shareable until
+ * listen().
  */
 static int make_exclusive(int fd)
 {
@@ -103,10 +102,10 @@ int sl_sock_reserve(const struct sl_addr *at, uint8_t protocol)
 	return rc;
 }
 
-/* Accepted sockets inherit the options. IP_PKTINFO: see sl_sock_ingress(). */
+/* Accepted sockets inherit the options. IP_PKTINFO: for sl_sock_ingress(). */
 int sl_sock_listen(int fd)
 {
-	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* see make_exclusive() */
+	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	set_option(fd, IPPROTO_IPV6, IPV6_2292PKTINFO, 1);

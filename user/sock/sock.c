@@ -9,7 +9,7 @@
 
 enum {
 	EVENTS = 64,
-	SNAPSHOT = 256, /* connections of one poll */
+	SNAPSHOT = 256, /* connections per poll */
 	IDLE_POLL_NS = 5000,
 };
 
@@ -97,7 +97,6 @@ static void note_event(struct sl_sock_set *s, const struct epoll_event *e)
 		sl_sock_make_ready(c);
 }
 
-/* Polling costs a system call: while nothing comes, only every few microseconds. */
 static unsigned read_events(struct sl_sock_set *s)
 {
 	SL_UNINIT struct epoll_event events[EVENTS];

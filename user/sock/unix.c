@@ -35,7 +35,6 @@ int sl_sock_listen_unix(const char *path, uid_t uid, gid_t gid, mode_t mode)
 	fd = open_socket();
 	if (fd < 0)
 		return -errno;
-	/* The name gets the mode of the socket. */
 	rc = fchmod(fd, 0600) ? -errno : 0;
 	if (!rc)
 		rc = bind(fd, (const struct sockaddr *)&at, sizeof(at)) ? -errno : 0;

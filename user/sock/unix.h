@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening Unix sockets. */
 #ifndef SL_SOCK_UNIX_H
 #define SL_SOCK_UNIX_H
 
@@ -8,8 +7,8 @@
 #include <sys/un.h>
 
 /*
- * Removes a socket at which no process listens (stale_socket.h). Returns false without a change.
- * May sleep for a second.
+ * Removes a socket at which no process listens (stale_socket.h). Returns false if not removed. May
+ * sleep for a second.
  */
 bool sl_sock_remove_stale(const struct sockaddr_un *at);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acceptable acknowledgements. */
 #include "tcp/internal.h"
 
 /* Karn: no RTT sample from retransmissions. */
@@ -44,7 +43,7 @@ static void clean_queue(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, str
 		c->fack = seg->ack;
 }
 
-/* RFC 7323 4.1: the echoed timestamp identifies the transmission. */
+/* RFC 7323 4.1 */
 static uint32_t rtt_from_ts(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	uint32_t ms = ts_clock(c->tcp, c->ts_off) - seg->ts_ecr;
@@ -69,8 +68,8 @@ static void update_rtt(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, stru
 }
 
 /*
- * Defers the scan beyond the address's share of the turn. The timer soon looks for losses, and the
- * next acknowledgement repeats the blocks.
+ * Beyond the address's share of the turn: the timer looks for losses; the next acknowledgement
+ * repeats the blocks.
  */
 static void put_off(struct sl_tcp_conn *c, struct sl_tcp_acked *a)
 {
@@ -80,7 +79,6 @@ static void put_off(struct sl_tcp_conn *c, struct sl_tcp_acked *a)
 		sl_tcp_set_rtx(c, SL_RTX_REORDER, SL_NS_PER_MS);
 }
 
-/* Makes no upcalls: the caller reports to the application when the state is consistent. */
 void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed)
 {
 	struct sl_tcp *t = c->tcp;
@@ -88,7 +86,7 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 		.acked = seg->ack - c->snd_una,
 		.prior_flight = in_flight(c),
 	};
-	/* RFC 5681 2: a duplicate ACK. */
+	/* RFC 5681 2 */
 	bool duplicate = seg->ack == c->snd_una && seg->len == 0 && !window_changed &&
 			 !(seg->flags & (SL_TCP_SYN | SL_TCP_FIN)) && c->snd_una != c->snd_nxt;
 	bool recovering = c->recovery == SL_RECOVERY_FAST;
@@ -132,14 +130,13 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 	}
 	recovering |= c->recovery == SL_RECOVERY_FAST;
 	if (a.acked && !recovering && (c->flags & SL_TCPF_CWND_LIMITED))
-		t->cc->acked(c, a.acked, a.rtt_us);
+		sl_tcp_cubic_acked(c, a.acked, a.rtt_us);
 	if (a.acked || a.sacked)
 		sl_tcp_rearm_rtx(c);
 	if (c->txq_head)
 		sl_tcp_dirty(c);
 }
 
-/* Returns false if the connection is gone. */
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c)
 {
 	if (!(c->flags & SL_TCPF_WANT_WRITE))

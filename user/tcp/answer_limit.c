@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rate limits of answers, against reflection and side channels. */
 #include "tcp/internal.h"
 
 enum {
-	/* units of 17 ms: 16 bits wrap after 18 minutes */
+	/* units of 17 ms; 16 bits wrap after 18 minutes */
 	CHALLENGE_SHIFT = 24,
 	CHALLENGE_GAP = 30, /* half a second, as Linux */
-	RSTS_PER_SEC = 500, /* plus a random number below the same */
+	RSTS_PER_SEC = 500, /* plus a random number below it */
 };
 
 static uint16_t challenge_clock(const struct sl_tcp *t)
@@ -29,11 +28,6 @@ bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at)
 	return true;
 }
 
-/*
- * Counters per second and address. With global ones an attacker that spoofs a victim's segments
- * could see from its own RSTs whether these were answered. The hash changes every second, and so
- * does the random limit.
- */
 static uint16_t *counter_of(struct sl_tcp *t, const struct sl_net_path *path)
 {
 	uint64_t words[3] = {sl_tcp_addr_word(path), path->family, t->rsts.second};

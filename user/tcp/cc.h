@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interface of congestion control. Recovery is common to all (recovery.c). */
+/* Congestion control: CUBIC (RFC 9438) behind slow start. Recovery is in recovery.c. */
 #ifndef SL_TCP_CC_H
 #define SL_TCP_CC_H
 
@@ -7,29 +7,19 @@
 
 struct sl_tcp_conn;
 
-struct sl_tcp_cc_ops {
-	const char *name;
-	/* Called when the connection is established or slow start begins again. */
-	void (*start)(struct sl_tcp_conn *c);
-	/* Called outside fast recovery while cwnd was the limit. */
-	void (*acked)(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
-	/* Returns the new ssthresh; cwnd still has its old value. */
-	uint32_t (*loss)(struct sl_tcp_conn *c);
-	/* Called after fast recovery with cwnd set; the union conn.cc is free again. */
-	void (*recovered)(struct sl_tcp_conn *c);
-};
+/* Grows cwnd, which was the limit, outside fast recovery. rtt_us 0: no sample. */
+void sl_tcp_cubic_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
+/* Returns the new ssthresh after a loss; cwnd still has its old value. */
+uint32_t sl_tcp_cubic_loss(struct sl_tcp_conn *c);
 
-extern const struct sl_tcp_cc_ops sl_tcp_cc_cubic;
-extern const struct sl_tcp_cc_ops sl_tcp_cc_newreno;
-
-/* Slow start with HyStart++ (RFC 9406). */
+/* Begins slow start with HyStart++ (RFC 9406), which owns conn.cc. */
 void sl_tcp_slow_start_begin(struct sl_tcp_conn *c);
 /*
- * Grows cwnd in slow start. Returns the bytes left for congestion avoidance, which then owns the
- * union conn.cc.
+ * Grows cwnd in slow start. Returns the bytes left for congestion avoidance, which then owns
+ * conn.cc. rtt_us 0: no sample.
  */
 uint32_t sl_tcp_slow_start_acked(struct sl_tcp_conn *c, uint32_t acked, uint32_t rtt_us);
-/* Ends slow start; the union is zero. */
+/* Ends slow start, or fast recovery with cwnd set; zeroes conn.cc. */
 void sl_tcp_slow_start_end(struct sl_tcp_conn *c);
 
 #endif

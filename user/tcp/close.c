@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CLOSE and ABORT of RFC 9293 3.10. */
 #include "tcp/internal.h"
 
 bool sl_tcp_try_finish(struct sl_tcp_conn *c)
@@ -37,7 +36,7 @@ void sl_tcp_close(struct sl_tcp_conn *c)
 {
 	if (c->state == SL_TCPS_CLOSED)
 		return;
-	if (c->state <= SL_TCPS_SYN_RCVD) { /* not established yet */
+	if (c->state <= SL_TCPS_SYN_RCVD) {
 		sl_tcp_conn_gone(c, SL_TCP_CLOSED);
 		return;
 	}

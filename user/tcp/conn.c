@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of connections. */
 #include <netinet/in.h>
 
 #include "tcp/internal.h"
@@ -64,25 +63,29 @@ void sl_tcp_left_half_open(struct sl_tcp_conn *c)
 		c->tcp->half_open--;
 }
 
+static uint32_t mss_of(const struct sl_tcp *t, const struct sl_net_path *path, uint32_t mtu)
+{
+	const uint32_t mss = mtu - (path->family == 4 ? 20u : 40u) - SL_TCP_HDR_MIN;
+
+	return t->cfg.mss_clamp && t->cfg.mss_clamp < mss ? t->cfg.mss_clamp : mss;
+}
+
 uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path)
 {
-	uint32_t ip_len = path->family == 4 ? 20 : 40;
-	uint32_t mss = sl_net_mtu(t->net, path) - ip_len - SL_TCP_HDR_MIN;
-	uint32_t room = t->umem->frame_size - SL_FRAME_HEADROOM;
-
-	if (t->cfg.mss_clamp && t->cfg.mss_clamp < mss)
-		mss = t->cfg.mss_clamp;
-	return (uint16_t)(mss < room ? mss : room);
+	return (uint16_t)mss_of(t, path, sl_net_rx_mtu(t->net, path));
 }
 
 void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss)
 {
-	uint32_t mss = sl_tcp_our_mss(c->tcp, &c->path);
+	const uint32_t room = c->tcp->umem->frame_size - SL_FRAME_HEADROOM;
+	uint32_t mss = mss_of(c->tcp, &c->path, sl_net_mtu(c->tcp->net, &c->path));
 
 	if (peer_mss < SL_TCP_MIN_MSS)
 		peer_mss = SL_TCP_MIN_MSS;
 	if (peer_mss < mss)
 		mss = peer_mss;
+	if (room < mss)
+		mss = room;
 	if (c->flags & SL_TCPF_TS)
 		mss -= SL_TCP_OPT_TS_LEN;
 	c->mss = (uint16_t)mss;
@@ -113,10 +116,7 @@ void sl_tcp_purge_rx(struct sl_tcp_conn *c)
 	c->rcv_queued = 0;
 }
 
-/*
- * The structure stays readable until the next entry from outside: callers up the stack see CLOSED,
- * not another connection. sl_tcp_output() frees a dirty one.
- */
+/* sl_tcp_output() frees a dirty one. */
 void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -135,6 +135,7 @@ void sl_tcp_conn_drop(struct sl_tcp_conn *c)
 		sl_handover_release(t->net, &key);
 	c->state = SL_TCPS_CLOSED;
 	t->conn_cnt--;
+	t->active_cnt -= (c->flags & SL_TCPF_ACTIVE) != 0;
 	t->stats.closed++;
 	if (c->flags & SL_TCPF_DIRTY)
 		return;
@@ -156,7 +157,10 @@ void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close_reason why)
 
 uint32_t sl_tcp_free_places(const struct sl_tcp *t)
 {
-	return sl_mempool_capacity(&t->conns) - t->conn_cnt;
+	uint32_t used = t->cfg.max_active ? t->conn_cnt - t->active_cnt : t->conn_cnt;
+	uint32_t all = sl_mempool_capacity(&t->conns) - t->cfg.max_active;
+
+	return all > used ? all - used : 0;
 }
 
 void sl_tcp_reap(struct sl_tcp *t)

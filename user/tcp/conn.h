@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP connection: five cache lines. With table entries and the application's 128 bytes it stays
- * within 512 bytes (asserted in core/client.h). Only its worker accesses it.
+ * A TCP connection: five cache lines, with table entries and the application's 128 bytes at most
+ * 512 bytes (asserted in core/client.h). Only its worker accesses it.
  *
  *   snd_una          snd_nxt           snd_end        frames of the send queue, linked by next:
  *      |  in flight     |   not yet sent  |             txq_head ... txq_send ... txq_tail
@@ -32,7 +32,7 @@ enum sl_tcp_state {
 	SL_TCPS_CLOSE_WAIT,
 	SL_TCPS_CLOSING,
 	SL_TCPS_LAST_ACK,
-	SL_TCPS_CNT, /* TIME-WAIT has its own structure: timewait.c */
+	SL_TCPS_CNT, /* TIME-WAIT: timewait.c */
 };
 
 enum sl_tcp_conn_flags {
@@ -48,22 +48,21 @@ enum sl_tcp_conn_flags {
 	SL_TCPF_FIN_QUEUED = 1 << 9,
 	SL_TCPF_FIN_RCVD = 1 << 10,
 	SL_TCPF_FIN_TOLD = 1 << 11,
-	SL_TCPF_DISCARD = 1 << 12, /* sl_tcp_close(): bytes are acknowledged and dropped */
+	SL_TCPF_DISCARD = 1 << 12, /* sl_tcp_close() */
 	SL_TCPF_WANT_WRITE = 1 << 13,
 	SL_TCPF_IN_DATA = 1 << 14, /* `data` is running */
-	SL_TCPF_RESUME = 1 << 15,  /* sl_tcp_resume() called within it */
+	SL_TCPF_RESUME = 1 << 15,  /* sl_tcp_resume() called within `data` */
 	SL_TCPF_CWND_LIMITED = 1 << 16,
 	SL_TCPF_RACK = 1 << 17,    /* rack_* are valid */
 	SL_TCPF_REORDER = 1 << 18, /* reordering seen, RFC 8985 6.2 */
 	SL_TCPF_TLP_OUT = 1 << 19,
-	SL_TCPF_TLP_RETX = 1 << 20, /* the probe was a retransmission */
+	SL_TCPF_TLP_RETX = 1 << 20, /* the probe is a retransmission */
 	SL_TCPF_DSACK = 1 << 21,    /* dsack_* go into the next acknowledgement */
 	SL_TCPF_UNDO = 1 << 22,     /* undo_* are valid */
-	/* 1 << 23 is free */
 	SL_TCPF_PROBE_NOW = 1 << 24,
-	SL_TCPF_SLOW_START_OVER = 1 << 25, /* cc holds `cubic` */
+	SL_TCPF_SLOW_START_OVER = 1 << 25, /* cc is free for congestion avoidance */
 	SL_TCPF_WSCALE = 1 << 26,          /* both sent a window scale */
-	SL_TCPF_NARROW = 1 << 27,          /* sl_tcp_narrow */
+	SL_TCPF_NARROW = 1 << 27,
 	SL_TCPF_TLP_NOW = 1 << 28,
 };
 
@@ -90,7 +89,7 @@ enum sl_tcp_frame_flags {
 	SL_TXF_RETX = 8, /* the copy is not known to be lost */
 };
 
-/* Proportional rate reduction, RFC 6937. */
+/* RFC 6937 */
 struct sl_tcp_prr {
 	uint32_t delivered;
 	uint32_t out;
@@ -116,9 +115,9 @@ struct sl_tcp_cubic {
 };
 
 struct sl_tcp_conn {
-	/* For each received segment. */
+	/* Used for each segment. */
 	uint32_t rcv_nxt;
-	uint32_t rcv_adv; /* advertised right edge */
+	uint32_t rcv_adv; /* right edge of the advertised window */
 	uint32_t snd_una;
 	uint32_t snd_nxt;
 	uint32_t snd_wnd;
@@ -133,7 +132,7 @@ struct sl_tcp_conn {
 	uint32_t rcv_queued;
 	uint32_t last_ack_sent;
 	uint32_t ooo_head;
-	uint32_t dirty_next; /* index + 1 of a connection; also links freed ones */
+	uint32_t dirty_next; /* also links freed connections */
 	void *handle;
 
 	uint32_t txq_head;
@@ -150,7 +149,7 @@ struct sl_tcp_conn {
 	uint32_t min_rtt_us;
 	uint32_t rtx_at;
 	uint32_t ack_at;
-	uint16_t mss; /* payload of a full segment, without the options of every segment */
+	uint16_t mss; /* payload of a full segment, without common options */
 	uint8_t rtx_kind;
 	uint8_t backoff;
 	struct sl_tcp *tcp;
@@ -164,11 +163,11 @@ struct sl_tcp_conn {
 		/* SL_TCPF_DISCARD: more bytes end the connection */
 		uint32_t discard_end;
 	};
-	uint32_t progress_at; /* tick of the last progress */
-	uint32_t heard_at;    /* tick of the last segment */
+	uint32_t progress_at; /* tick */
+	uint32_t heard_at;    /* tick */
 	uint32_t ts_off;
-	uint32_t ooo_recent;    /* start of the most recent out-of-order segment */
-	uint32_t fack;          /* end of the highest segment known to have arrived */
+	uint32_t ooo_recent;    /* start of the latest out-of-order segment */
+	uint32_t fack;          /* end of the highest segment that has arrived */
 	uint16_t challenged_at; /* see sl_tcp_may_challenge */
 	union {
 		uint8_t dupacks;
@@ -179,16 +178,16 @@ struct sl_tcp_conn {
 	uint8_t reo_persist;
 	uint16_t dsack_len;
 
-	uint32_t recover; /* recovery ends when this is acknowledged */
+	uint32_t recover; /* end of recovery */
 	uint32_t rack_xmit_us;
 	uint32_t rack_end_seq;
 	uint32_t rack_rtt_us;
-	uint32_t sacked_out; /* in bytes, like the next two */
+	uint32_t sacked_out; /* bytes */
 	uint32_t lost_out;
 	uint32_t retrans_out;
 	union {
 		uint32_t tlp_end_seq;
-		uint32_t listener; /* until ESTABLISHED: listener of the SYN */
+		uint32_t listener; /* before ESTABLISHED: listener of the SYN */
 	};
 	float w_max;
 	union {

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pending work of connections: in the next sl_tcp_output(), or at a deadline. The timer is only
- * moved to earlier times; if the deadline was postponed, it finds nothing due.
- */
 #include "tcp/internal.h"
 
 static void append(struct sl_tcp_queue *q, struct sl_tcp_conn *c)

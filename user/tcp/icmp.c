@@ -4,7 +4,7 @@
 #include "wire/ip6.h"
 
 enum {
-	/* Practical minimum; a forged error cannot reduce the MSS further. */
+	/* A forged error cannot reduce the MSS further. */
 	MIN_MTU4 = 552,
 	MIN_MTU6 = 1280,
 };
@@ -26,7 +26,6 @@ static bool quoted_key(const uint8_t *ip, const uint8_t *l4, struct sl_flow_key 
 	return true;
 }
 
-/* mtu: at least that of the family */
 static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 {
 	uint32_t hdr = (c->path.family == 4 ? 20u : 40u) + SL_TCP_HDR_MIN;
@@ -38,7 +37,7 @@ static bool lower_mss(struct sl_tcp_conn *c, uint32_t mtu)
 	if (mtu - hdr >= old)
 		return false;
 	c->mss = (uint16_t)(mtu - hdr);
-	/* RFC 1191 6.5, RFC 8201: retransmits too large segments without congestion response. */
+	/* RFC 1191 6.5, RFC 8201: no congestion response. */
 	for (struct sl_frame *f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send;
 	     f = f->next) {
 		if (f->payload_len > c->mss && !(f->flags & SL_TXF_SACKED))
@@ -80,7 +79,7 @@ void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint
 	if (value >= SL_TCP_TW_BASE)
 		goto ignored;
 	c = sl_mempool_at(&t->conns, value);
-	/* RFC 5927 4: a segment in flight. */
+	/* RFC 5927 4 */
 	if (!sl_seq_in(seq, c->snd_una, c->snd_nxt - c->snd_una))
 		goto ignored;
 	if (mtu && c->state >= SL_TCPS_ESTABLISHED) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Input of segments: header, checksum, lookup of the connection. */
 #include "tcp/internal.h"
 
-/* Parses the header (RFC 9293 3.1), bounds payload and options, and drops invalid segments. */
+/* RFC 9293 3.1 */
 static bool parse_header(struct sl_tcp *t, struct sl_frame *f, struct sl_tcp_seg *seg)
 {
 	const struct sl_tcp_hdr *h;
@@ -31,7 +30,6 @@ static bool parse_header(struct sl_tcp *t, struct sl_frame *f, struct sl_tcp_seg
 	return true;
 }
 
-/* Reduces the frame to its payload. */
 static void strip_header(struct sl_tcp_seg *seg)
 {
 	struct sl_frame *f = seg->f;
@@ -41,7 +39,6 @@ static void strip_header(struct sl_tcp_seg *seg)
 	f->seq = seg->seq;
 }
 
-/* Parses all options, for the slow path. A malformed option only ends the list. */
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg)
 {
 	seg->opts = (struct sl_tcp_opts)SL_TCP_OPTS_NONE;
@@ -49,6 +46,15 @@ void sl_tcp_parse_rest(struct sl_tcp_seg *seg)
 	seg->has_ts = seg->opts.has_ts;
 	seg->ts_val = seg->opts.ts_val;
 	seg->ts_ecr = seg->opts.ts_ecr;
+}
+
+static bool same_address(const uint8_t a[16], const uint8_t b[16])
+{
+	uint64_t x[2], y[2];
+
+	memcpy(x, a, sizeof(x));
+	memcpy(y, b, sizeof(y));
+	return ((x[0] ^ y[0]) | (x[1] ^ y[1])) == 0;
 }
 
 bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key)
@@ -59,16 +65,16 @@ bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key
 	if (sl_unlikely(value >= SL_TCP_TW_BASE))
 		return sl_tcp_tw_match(t, value, key);
 	c = sl_mempool_at(&t->conns, value);
-	return c->local_port_be == key->local_port_be && c->remote_port_be == key->remote_port_be &&
-	       c->path.family == key->family && !memcmp(c->path.remote, key->remote, 16) &&
-	       !memcmp(c->path.local, key->local, 16);
+	return ((c->local_port_be ^ key->local_port_be) |
+		(c->remote_port_be ^ key->remote_port_be) | (c->path.family ^ key->family)) == 0 &&
+	       same_address(c->path.remote, key->remote) && same_address(c->path.local, key->local);
 }
 
 static void rx_no_conn(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key)
 {
 	struct sl_frame *f = seg->f;
 
-	/* Also a SYN, which may be a retransmission or belong to an existing connection. */
+	/* A SYN may be of an existing connection, too. */
 	if (t->net->handover && !(f->flags & SL_NET_HANDED_OVER) &&
 	    sl_handover_give(t->net, f, key, SL_IP_PROTO_TCP))
 		return;
@@ -92,7 +98,7 @@ static void rx_conn(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 {
 	struct sl_tcp *t = ctx;
-	struct sl_tcp_seg seg;
+	SL_UNINIT struct sl_tcp_seg seg;
 	uint32_t value, isn;
 
 	if (sl_unlikely(t->dead_head))
@@ -100,7 +106,7 @@ void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key)
 	t->stats.segs_in++;
 	if (!parse_header(t, f, &seg))
 		return;
-	value = sl_flow_find(&t->flows, f->flow_hash, key);
+	value = sl_flow_find_by(&t->flows, f->flow_hash, key, sl_tcp_flow_match);
 	if (sl_likely(value < SL_TCP_TW_BASE)) {
 		rx_conn(sl_mempool_at(&t->conns, value), &seg);
 	} else if (value == SL_FLOW_NONE) {

@@ -1,15 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Internals of user/tcp.
- *
- *   input.c -> rx_fast.c --> ack.c -> recovery.c, cc_*.c
- *          \-> rx_slow.c --> rx_data.c, ooo.c
- *          \-> listen.c -> syncookie.c, rx_slow.c                     timewait.c, icmp.c, timers.c
- *
- * Files used by these; the left calls the right, never vice versa:
- *   open.c -> close.c -> timewait.c -> tx.c -> conn.c -> tx_queue.c, ooo.c
- *     -> rto.c -> due.c, share.c
- */
 #ifndef SL_TCP_INTERNAL_H
 #define SL_TCP_INTERNAL_H
 
@@ -36,10 +25,10 @@ enum {
 	SL_TCP_DEFAULT_MSS6 = 1220,
 	SL_TCP_TIMER_BURST = 256,
 	/* Limits per turn: share.c. */
-	SL_TCP_CONN_SEGS = 32,       /* segments of a connection before others */
-	SL_TCP_ADDR_SEGS = 128,      /* segments of one address */
-	SL_TCP_LATER_SEGS = 256,     /* segments of connections beyond their share */
-	SL_TCP_ADDR_WALKS = 16384,   /* frames compared with SACK blocks of one address */
+	SL_TCP_CONN_SEGS = 32,       /* per connection, before others */
+	SL_TCP_ADDR_SEGS = 128,      /* per address */
+	SL_TCP_LATER_SEGS = 256,     /* of connections beyond their share */
+	SL_TCP_ADDR_WALKS = 16384,   /* frames compared with SACK blocks, per address */
 	SL_TCP_TW_BASE = 0x40000000, /* from here on TIME-WAIT entries */
 };
 
@@ -65,7 +54,7 @@ struct sl_tcp_seg {
 	uint16_t wnd;
 	uint8_t flags;
 	bool has_ts;
-	bool plain; /* no options, or only timestamps in the usual layout */
+	bool plain; /* no options but timestamps in the usual layout */
 	const uint8_t *opt;
 	size_t opt_len;
 	struct sl_tcp_opts opts;
@@ -73,9 +62,9 @@ struct sl_tcp_seg {
 
 struct sl_tcp_acked {
 	uint32_t acked;
-	uint32_t sacked; /* bytes newly selectively acknowledged */
-	uint32_t rtt_us; /* sample of the most recently sent segment; 0: none */
-	/* sample of the oldest, includes delays of the receiver; 0: none */
+	uint32_t sacked; /* bytes */
+	uint32_t rtt_us; /* sample of the last sent segment; 0: none */
+	/* of the first one, with the receiver's delay; 0: none */
 	uint32_t first_us;
 	uint32_t prior_flight;
 	bool whole;
@@ -91,7 +80,7 @@ struct sl_tcp_queue {
 };
 
 struct sl_tcp_share {
-	uint32_t turn; /* of the counters */
+	uint32_t turn;
 	uint32_t segs;
 	uint32_t walks;
 };
@@ -107,7 +96,6 @@ struct sl_tcp_rst_budget {
 struct sl_tcp {
 	struct sl_net *net;
 	struct sl_umem *umem;
-	const struct sl_tcp_cc_ops *cc;
 	struct sl_tcp_ops ops, active_ops;
 	void *app;
 	struct sl_tcp_config cfg;
@@ -123,13 +111,13 @@ struct sl_tcp {
 	uint32_t ooo_total;
 	uint32_t ooo_first, ooo_last; /* connections with out-of-order frames, index + 1 */
 	uint32_t half_open;
-	uint32_t conn_cnt;
+	uint32_t conn_cnt, active_cnt;
 	uint8_t rcv_wscale;
 
 	struct sl_sipkey isn_key, ts_key, cookie_key;
 	struct sl_prng prng;
 	uint64_t cookie_until_ns;
-	uint16_t ephemeral; /* last local port: 1 + its position in the range; 0: none yet */
+	uint16_t ephemeral; /* 1 + last port's position in the range; 0: none */
 
 	struct sl_mempool tw;
 	uint32_t tw_head, tw_tail; /* index + 1, in order of expiry */
@@ -137,26 +125,25 @@ struct sl_tcp {
 	uint64_t share_key;
 	uint32_t turn; /* calls of sl_tcp_output() */
 	struct sl_tcp_share shares[1 << SL_TCP_SHARE_BITS];
-	uint64_t walked; /* frames compared with acknowledgements */
+	uint64_t walked; /* frames compared with SACK blocks */
 	struct sl_tcp_stats stats;
 };
 
+/* Return net->now_ns, the time of the burst. */
 static inline uint64_t now_ns(const struct sl_tcp *t)
 {
 	return t->net->now_ns;
 }
-
 static inline uint32_t now_us(const struct sl_tcp *t)
 {
 	return (uint32_t)(t->net->now_ns / 1000);
 }
-
 static inline uint32_t now_tick(const struct sl_tcp *t)
 {
 	return (uint32_t)(t->net->now_ns >> SL_TCP_TICK_SHIFT);
 }
 
-/* Never 0, never early. */
+/* Returns the tick of a deadline: never 0, never early. */
 static inline uint32_t tick_after(const struct sl_tcp *t, uint64_t delay_ns)
 {
 	uint64_t max_ns = (uint64_t)INT32_MAX << SL_TCP_TICK_SHIFT;
@@ -166,65 +153,65 @@ static inline uint32_t tick_after(const struct sl_tcp *t, uint64_t delay_ns)
 	return tick ? tick : 1;
 }
 
+/* Returns true if the tick (0: none) has come. */
 static inline bool tick_due(const struct sl_tcp *t, uint32_t at)
 {
 	return at && (int32_t)(at - now_tick(t)) <= 0;
 }
-
+/* Returns nanoseconds. */
 static inline uint64_t ticks_ns(uint32_t ticks)
 {
 	return (uint64_t)ticks << SL_TCP_TICK_SHIFT;
 }
 
-/* Timestamp clock: milliseconds plus an offset per pair of addresses. */
+/* Returns a timestamp option's value: ms plus sl_tcp_ts_offset(). */
 static inline uint32_t ts_clock(const struct sl_tcp *t, uint32_t off)
 {
 	return (uint32_t)(t->net->now_ns / SL_NS_PER_MS) + off;
 }
 
-/* A window in a SYN is not scaled. */
+/* Returns the window of a SYN, never scaled. */
 static inline uint16_t sl_tcp_syn_window(const struct sl_tcp *t)
 {
 	return (uint16_t)(t->cfg.rcv_buf < SL_TCP_NARROW ? t->cfg.rcv_buf : SL_TCP_NARROW);
 }
 
+/* Convert a link (index plus 1) and its object. Link 0: no frame; not for conn_of(). */
 static inline struct sl_frame *frame_of(const struct sl_tcp *t, uint32_t link)
 {
 	return link ? &t->umem->frames[link - 1] : NULL;
 }
-
 static inline uint32_t frame_link(const struct sl_frame *f)
 {
 	return f ? f->index + 1 : 0;
 }
-
 static inline struct sl_tcp_conn *conn_of(const struct sl_tcp *t, uint32_t link)
 {
 	return sl_mempool_at(&t->conns, link - 1);
 }
-
 static inline uint32_t conn_link(const struct sl_tcp_conn *c)
 {
 	return sl_mempool_index(&c->tcp->conns, c) + 1;
 }
 
-/* Returns the frame's sequence space. */
+/* Returns the frame's bytes, plus 1 for FIN. */
 static inline uint32_t txf_len(const struct sl_frame *f)
 {
 	return f->payload_len + (uint32_t)(f->flags & SL_TXF_FIN);
 }
 
+/* Returns the sequence number behind the frame. */
 static inline uint32_t txf_end(const struct sl_frame *f)
 {
 	return f->seq + txf_len(f);
 }
-
+/* Returns when the frame was last sent, as now_us(). */
 static inline uint32_t txf_us(const struct sl_frame *f)
 {
 	return (uint32_t)(f->xmit_ns / 1000);
 }
 
-/* Returns the pipe of RFC 6675. */
+/* Returns the bytes in flight, pipe of RFC 6675. */
 static inline uint32_t in_flight(const struct sl_tcp_conn *c)
 {
 	uint32_t gone = c->sacked_out + c->lost_out;
@@ -233,17 +220,19 @@ static inline uint32_t in_flight(const struct sl_tcp_conn *c)
 	return out > gone ? out - gone : 0;
 }
 
+/* Returns true for duplicate ACKs of a peer without SACK. */
 static inline bool has_dupacks(const struct sl_tcp_conn *c)
 {
 	return !(c->flags & SL_TCPF_SACK) && c->dupacks;
 }
 
+/* Returns the functions of the connection's user. */
 static inline const struct sl_tcp_ops *ops_of(const struct sl_tcp_conn *c)
 {
 	return c->flags & SL_TCPF_ACTIVE ? &c->tcp->active_ops : &c->tcp->ops;
 }
 
-/* Ignored before the application knows the connection. */
+/* Reports a change to `holds`; nothing without a handle. */
 static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t frames)
 {
 	const struct sl_tcp_ops *ops = ops_of(c);
@@ -252,7 +241,7 @@ static inline void sl_tcp_count_frames(const struct sl_tcp_conn *c, int32_t fram
 		ops->holds(c->handle, frames);
 }
 
-/* Appends f to tail and frees f, if it fits. */
+/* Appends f to tail and frees f. Returns false, unchanged, without room. */
 static inline bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, struct sl_frame *f)
 {
 	if (f->len > sl_frame_tailroom(t->umem, tail))
@@ -263,100 +252,135 @@ static inline bool sl_tcp_coalesce(struct sl_tcp *t, struct sl_frame *tail, stru
 	return true;
 }
 
-/* due.c. Queues for the next sl_tcp_output(), or sets deadlines. */
+/* Queues for the next sl_tcp_output(), once. */
 void sl_tcp_dirty(struct sl_tcp_conn *c);
-/* Queues behind those that wait already. */
+/* Queues behind all dirty ones; c must not be queued. */
 void sl_tcp_later(struct sl_tcp_conn *c);
+/* Removes and returns the first; q must not be empty. The caller frees a CLOSED one. */
 struct sl_tcp_conn *sl_tcp_queue_pop(struct sl_tcp *t, struct sl_tcp_queue *q);
+/* Moves the timer to the first of rtx_at, ack_at, idle_at; never to a later time. */
 void sl_tcp_arm(struct sl_tcp_conn *c);
+/* Set a deadline, and arm. A pending ACK's stays; others are replaced. */
 void sl_tcp_set_idle(struct sl_tcp_conn *c, uint64_t delay_ns);
 void sl_tcp_set_ack(struct sl_tcp_conn *c);
 void sl_tcp_set_rtx(struct sl_tcp_conn *c, enum sl_tcp_rtx kind, uint64_t delay_ns);
 
-/* share.c. Returns the counters of the path's address. */
+/* Returns the entry of the peer's address, zeroed each turn; never NULL. */
 struct sl_tcp_share *sl_tcp_share_of(struct sl_tcp *t, const struct sl_net_path *path);
 
-/* conn.c. Creates a connection and its flow entry. Returns NULL at a limit. */
+/* Creates a CLOSED connection and its flow entry; key: new. Returns NULL at a limit. */
 struct sl_tcp_conn *sl_tcp_conn_new(struct sl_tcp *t, const struct sl_net_path *path,
 				    const struct sl_flow_key *key, uint64_t hash);
+/* Set the flow key. */
 void sl_tcp_conn_key(const struct sl_tcp_conn *c, struct sl_flow_key *key);
 void sl_tcp_path_key(const struct sl_net_path *path, uint16_t local_port_be,
 		     uint16_t remote_port_be, struct sl_flow_key *key);
-/* conn.c. Frees all resources; the structure stays, CLOSED, until sl_tcp_reap(). */
+/*
+ * Frees all but the structure, which callers may read, CLOSED, until sl_tcp_reap(). No upcall;
+ * repeatable.
+ */
 void sl_tcp_conn_drop(struct sl_tcp_conn *c);
-/* Same, and reports it to the application. */
+/* Same, then calls `closed`, at most once. */
 void sl_tcp_conn_gone(struct sl_tcp_conn *c, enum sl_tcp_close_reason why);
+/* Frees dropped structures. Only at entry from outside: no caller may use one. */
 void sl_tcp_reap(struct sl_tcp *t);
+/* Frees unconsumed in-order frames. */
 void sl_tcp_purge_rx(struct sl_tcp_conn *c);
+/* Decrements half_open if c counts; before its state changes. */
 void sl_tcp_left_half_open(struct sl_tcp_conn *c);
+/* Returns the MSS to announce. */
 uint16_t sl_tcp_our_mss(const struct sl_tcp *t, const struct sl_net_path *path);
+/* Sets c->mss by the peer's MSS, path MTU and frame size; after SL_TCPF_TS. */
 void sl_tcp_set_mss(struct sl_tcp_conn *c, uint32_t peer_mss);
 
-/* input.c. Handles a packet; takes the frame. */
+/* sl_l4.input: handles a packet; takes the frame. */
 void sl_tcp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *key);
+/* The table's sl_flow_match_fn, also for TIME-WAIT. */
 bool sl_tcp_flow_match(const void *ctx, uint32_t value, const struct sl_flow_key *key);
+/* Parses all options, for the slow path. A malformed one ends the list. */
 void sl_tcp_parse_rest(struct sl_tcp_seg *seg);
 
-/* These take the frame. */
+/* Handles a usual segment; takes the frame. Returns false, unchanged, for the slow path. */
 bool sl_tcp_rx_fast(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
+/* Take the frame, after sl_tcp_parse_rest(); may end the connection. _slow: not in SYN_SENT. */
 void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 void sl_tcp_rx_syn_sent(struct sl_tcp_conn *c, struct sl_tcp_seg *seg);
 /*
- * listen.c. Handles a segment without a connection; takes the frame. `isn`: initial sequence
- * number, or NULL.
+ * Handles a parsed segment without a connection; takes the frame. `isn`: our initial number, or
+ * NULL.
  */
 void sl_tcp_listen(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_flow_key *key,
 		   const uint32_t *isn);
 
-/* open.c. Returns false if the connection is gone, e.g. refused by the application. */
+/*
+ * Enters ESTABLISHED, calls `accepted` or `connected`. Returns false if the connection is gone, as
+ * after a refusal.
+ */
 bool sl_tcp_establish(struct sl_tcp_conn *c);
-/* open.c. Applies the options of a SYN. */
+/* Applies number, window and parsed options of a SYN. */
 void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg);
 
-/* rx_data.c. Delivers in-order payload; takes the frame. Returns false if gone. */
+/* Pass the next bytes (takes the frame), or FIN. Return false if c is gone. */
 bool sl_tcp_deliver(struct sl_tcp_conn *c, struct sl_frame *f);
 bool sl_tcp_deliver_fin(struct sl_tcp_conn *c);
 
-/* close.c. Ends a connection whose halves are both closed. Returns false if gone. */
+/* Ends c, with `closed`, if both halves are closed. Returns false if so. */
 bool sl_tcp_try_finish(struct sl_tcp_conn *c);
 
-/* ooo.c. Queues a segment that is out of order; takes the frame. */
+/* Stores bytes behind rcv_nxt, or drops them at a limit. Takes the frame. */
 void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin);
 /*
- * ooo.c. Removes the frame that is next in order, without known bytes (may be empty); NULL: none.
+ * Removes and returns the frame that is next in order, without known bytes (may be empty), or NULL.
+ * The caller owns it. *fin: FIN follows.
  */
 struct sl_frame *sl_tcp_ooo_next(struct sl_tcp_conn *c, bool *fin);
+/* Frees all. */
 void sl_tcp_ooo_purge(struct sl_tcp_conn *c);
+/*
+ * Returns the number of SACK blocks written to o->sack: a duplicate (RFC 2883 4), the range of the
+ * latest segment (RFC 2018 4), lower ranges, higher ranges.
+ */
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max);
 
-/* ack.c. Handles the acknowledgement, already checked, and SACK blocks of a segment. */
+/*
+ * Handles a valid acknowledgement and its SACK blocks. Makes no upcalls: the caller then calls
+ * sl_tcp_tell_writable().
+ */
 void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window_changed);
+/* Calls `writable` if wanted and possible. Returns false if c is gone. */
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c);
 
 /*
- * recovery.c. Returns true if an acknowledgement that frees no frame is worth a scan of the send
- * queue. Beyond 128 scans that found nothing, only one in 64 is made. sl_tcp_walked(): a successful
- * scan takes four off the count.
+ * Returns true if an acknowledgement that frees nothing is worth a scan of the send queue. After
+ * 128 scans in vain, only one in 64 is made. sl_tcp_walked() must follow each scan.
  */
 bool sl_tcp_may_walk(struct sl_tcp_conn *c);
 void sl_tcp_walked(struct sl_tcp_conn *c, const struct sl_tcp_acked *a);
+/* Marks frames in seg's SACK blocks (at least one); adds to *a. */
 void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a);
+/* Notes a delivered frame. ts_ecr 0: no echo. */
 void sl_tcp_rack_update(struct sl_tcp_conn *c, const struct sl_frame *f, uint32_t ts_ecr);
+/* Marks losses; sets the timer for later ones. */
 void sl_tcp_rack_detect(struct sl_tcp_conn *c);
+/* Starts, continues, undoes or ends recovery after an ACK; sets cwnd. */
 void sl_tcp_recover(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct sl_tcp_acked *a,
 		    bool duplicate);
+/* Marks all frames lost after a timeout; cwnd: one segment. */
 void sl_tcp_enter_loss(struct sl_tcp_conn *c);
+/* Marks a sent frame without SACK. */
 void sl_tcp_mark_lost(struct sl_tcp_conn *c, struct sl_frame *f);
+/* Handles an ACK with SL_TCPF_TLP_OUT: detects a loss that only the probe repaired. */
 void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 		    const struct sl_tcp_acked *a);
 
-/* recovery.c. Sends a tail loss probe and starts the RTO timer. */
-void sl_tcp_tlp_send(struct sl_tcp_conn *c);
+/* RACK's reordering timer: marks losses and starts recovery. */
 void sl_tcp_reorder_timeout(struct sl_tcp_conn *c);
 
-/* rto.c. Updates smoothed, variance and lowest round-trip time. */
+/* Adds an RTT. */
 void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us);
+/* Returns the time-out with backoff. */
 uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c);
+/* Sets or stops the timer by what is in flight; leaves a reordering timer. */
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c);
 
 struct sl_tcp_bare {
@@ -368,69 +392,94 @@ struct sl_tcp_bare {
 	uint8_t flags;
 	uint16_t wnd;
 	const struct sl_tcp_opts *opts; /* NULL: none */
-	bool unanswered;                /* copy by the kernel */
+	bool unanswered;                /* the kernel sends a copy */
 };
-/* tx.c. Sends a segment without payload now. Returns false without a frame or ring space. */
+/* Sends no payload. Returns false without a frame, ring space or next hop. */
 bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b);
+/* Sends RST, if possible; c stays. */
 SL_COLD void sl_tcp_send_rst(struct sl_tcp_conn *c);
-/* Answers by RST (RFC 9293 3.10.7.1). The caller keeps the frame. */
+/* Sends RST for seg (RFC 9293 3.10.7.1), within sl_tcp_may_rst(). The caller keeps the frame. */
 void sl_tcp_answer_rst(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
 		       uint16_t local_port_be, uint16_t remote_port_be);
+/*
+ * Sends a frame of the send queue, which keeps it. Returns false if it is still in the ring, or the
+ * ring is full; then only headers have changed.
+ */
 bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f);
+/* Sends an old number, which the peer must answer (RFC 9293 3.8.4). */
 void sl_tcp_send_probe(struct sl_tcp_conn *c);
+/* Returns the scaled window of the segment to send; advances rcv_adv. */
 uint16_t sl_tcp_select_window(struct sl_tcp_conn *c);
+/* Returns the possible window; without frames, not a larger one. */
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c);
 
 /*
- * answer_limit.c. Returns true if a challenge ACK may be sent: one per half second; *at: the last.
- * The limit is not shared between connections, so that it is no side channel (RFC 5961 7,
- * CVE-2016-5696).
+ * Returns true, and sets *at, if a challenge ACK may be sent: one per half second. A shared limit
+ * would be a side channel (CVE-2016-5696).
  */
 bool sl_tcp_may_challenge(const struct sl_tcp *t, uint16_t *at);
+/* Returns the initial *at. */
 uint16_t sl_tcp_never_challenged(const struct sl_tcp *t);
+/* Returns true, and counts, within the address's limit per second. */
 bool sl_tcp_may_rst(struct sl_tcp *t, const struct sl_net_path *path);
 
-/* tx_queue.c. Returns how many bytes the send queue may hold now. */
+/* Returns the send queue's limit in bytes, by snd_buf and snd_ahead. */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c);
+/* Frees the first frame, acknowledged. */
 void sl_tcp_txq_pop(struct sl_tcp_conn *c);
+/* Frees all frames; those in the ring once sent. */
 void sl_tcp_txq_purge(struct sl_tcp_conn *c);
+/* Removes bytes below `ack`, within the first frame. */
 void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack);
+/* Moves bytes from `len` on to a new next frame. Returns false without one; f: not TX. */
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len);
+/* Appends FIN once; retried by timer without frames. */
 void sl_tcp_queue_fin(struct sl_tcp_conn *c);
 
-/* timewait.c. Allocates the TIME-WAIT entries. Returns 0 or -errno. */
+/* Allocates entries. Returns 0 or -errno. */
 int sl_tcp_tw_init(struct sl_tcp *t);
+/* Frees them. */
 void sl_tcp_tw_fini(struct sl_tcp *t);
+/* Replaces c by an entry, perhaps the oldest, and calls `closed`. */
 void sl_tcp_tw_enter(struct sl_tcp_conn *c);
 /*
- * timewait.c. Handles a segment for a TIME-WAIT entry; takes the frame. Returns true for the SYN of
- * a new connection with initial sequence number *isn: the entry is freed and the frame not taken.
+ * Handles a segment for a TIME-WAIT entry; takes the frame. Returns true and *isn for a new
+ * connection's SYN: frees the entry, not the frame.
  */
 bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, uint32_t *isn);
+/*
+ * Ends TIME-WAIT for an active open of the same addresses and ports (RFC 6191). Returns false
+ * within the first second, or without timestamps. *isn: the least initial number.
+ */
+bool sl_tcp_tw_reuse(struct sl_tcp *t, uint32_t value, uint32_t *isn);
+/* Frees due entries. */
 void sl_tcp_tw_expire(struct sl_tcp *t);
+/* Returns the next expiry, or UINT64_MAX. */
 uint64_t sl_tcp_tw_next_ns(const struct sl_tcp *t);
+/* Returns true if the entry has the key. value: from SL_TCP_TW_BASE. */
 bool sl_tcp_tw_match(const struct sl_tcp *t, uint32_t value, const struct sl_flow_key *key);
 
-/* isn.c. Returns the initial sequence number of a connection (RFC 6528). */
+/* Returns the initial sequence number, which grows with time. */
 uint32_t sl_tcp_isn(const struct sl_tcp *t, const struct sl_flow_key *key);
+/* Returns the offset of ts_clock(), constant per address pair. */
 uint32_t sl_tcp_ts_offset(const struct sl_tcp *t, const struct sl_flow_key *key);
 
-/* syncookie.c. Answers a SYN with a SYN cookie; creates no connection. */
+/* Answers a parsed SYN with a cookie. The caller keeps the frame. */
 void sl_tcp_cookie_send(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 			const struct sl_net_path *path, const struct sl_flow_key *key);
-/* syncookie.c. Restores the SYN's options. Returns false without a valid cookie. */
+/* Restores the SYN's options from an ACK. Returns false without a valid cookie. */
 bool sl_tcp_cookie_check(const struct sl_tcp *t, struct sl_tcp_seg *seg,
 			 const struct sl_flow_key *key);
 
-/* Unit of all address limits: an IPv4 address or an IPv6 /64. */
+/* Returns the unit of address limits: an IPv4 address or IPv6 /64. */
 static inline uint64_t sl_tcp_addr_word(const struct sl_net_path *path)
 {
 	return path->family == 4 ? sl_get_be32(path->remote) : sl_get_be64(path->remote);
 }
 
-/* icmp.c */
-/* Lowers the MSS; sends larger segments again. Returns false if it was lower. */
+/* Lowers the MSS by an MTU; resends larger segments. Returns false if not lowered. */
 bool sl_tcp_lower_mss(struct sl_tcp_conn *c, uint32_t mtu);
+/* sl_l4.icmp_error: may end an opening connection. */
 void sl_tcp_icmp_error(void *ctx, const void *ip_header, const uint8_t *l4, uint32_t mtu,
 		       bool hard);
 

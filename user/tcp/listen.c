@@ -2,19 +2,18 @@
 /* LISTEN and CLOSED: RFC 9293 3.10.7.1 and 3.10.7.2. */
 #include "tcp/internal.h"
 
-/* Returns NULL after counting the exceeded limit. */
 static struct sl_tcp_conn *new_half_open(struct sl_tcp *t, const struct sl_tcp_seg *seg,
 					 const struct sl_net_path *path,
 					 const struct sl_flow_key *key, uint16_t listener)
 {
 	struct sl_tcp_conn *c;
 
-	/* Frames below are for new connections. */
+	/* The rest is for existing connections. */
 	if (t->umem->free_cnt <= t->umem->low_water / 2) {
 		sl_net_drop(t->net, SL_DROP_NO_FRAME);
 		return NULL;
 	}
-	c = sl_tcp_conn_new(t, path, key, seg->f->flow_hash);
+	c = sl_tcp_free_places(t) ? sl_tcp_conn_new(t, path, key, seg->f->flow_hash) : NULL;
 	if (!c) {
 		sl_net_drop(t->net, SL_DROP_TCP_CONN_LIMIT);
 		return NULL;
@@ -41,10 +40,7 @@ static void passive_open(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct 
 	sl_tcp_dirty(c);
 }
 
-/*
- * The ACK that completes a handshake by cookie: the new connection in SYN-RECEIVED processes it
- * normally. Returns true if the frame was taken.
- */
+/* A new connection in SYN-RECEIVED processes the ACK. Returns true if the frame was taken. */
 static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_net_path *path,
 		      const struct sl_flow_key *key, uint16_t listener)
 {
@@ -72,7 +68,6 @@ static bool rx_cookie(struct sl_tcp *t, struct sl_tcp_seg *seg, const struct sl_
 	return true;
 }
 
-/* The server of a connection that an earlier process had, or that was given up. */
 static bool in_port_range(const struct sl_tcp *t, uint16_t port_be)
 {
 	uint16_t port = be16toh(port_be);

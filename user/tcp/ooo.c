@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Out-of-order segments, sorted, without overlap. The first copy of a byte is kept, so that
- * received bytes cannot be changed. A FIN is stored with the last bytes, or in an empty frame;
- * later bytes invalidate it.
+ * Out-of-order segments, sorted, without overlap; the first copy of a byte is kept. A FIN is stored
+ * with the last bytes or in an empty frame; later bytes invalidate it.
  */
 #include "tcp/internal.h"
 
 enum {
-	OOO_FIN = 1, /* the FIN follows this frame's last byte */
+	OOO_FIN = 1, /* the FIN follows */
 	HOLDERS_ASKED = 8,
 };
 
@@ -23,9 +22,7 @@ static void cut_front(struct sl_frame *f, uint32_t n)
 	f->len = (uint16_t)(f->len - n);
 }
 
-/*
- * Connections with out-of-order frames, for reclaiming. The links are in the first frame of each.
- */
+/* Connections are linked through their first frames. */
 static struct sl_frame *first_of(const struct sl_tcp *t, uint32_t link)
 {
 	return frame_of(t, conn_of(t, link)->ooo_head);
@@ -61,7 +58,7 @@ static void leave_holders(struct sl_tcp_conn *c)
 		t->ooo_last = f->holder_prev;
 }
 
-/* Must be called before the old first frame is freed. */
+/* Before the old first frame is freed. */
 static void set_first(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	const struct sl_frame *old = frame_of(c->tcp, c->ooo_head);
@@ -105,10 +102,7 @@ static void link_after(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_f
 	sl_tcp_count_frames(c, 1);
 }
 
-/*
- * Drops frames that the new one covers, and cuts it where an old one begins. A FIN of a dropped
- * frame is kept if the ends are equal.
- */
+/* Drops frames that the new one covers, except a FIN at its end. */
 static void cut_tail(struct sl_tcp_conn *c, struct sl_frame *prev, struct sl_frame *f)
 {
 	struct sl_frame *next;
@@ -144,10 +138,7 @@ static void shrink(struct sl_tcp_conn *c, uint16_t keep)
 	t->net->drops[SL_DROP_TCP_OOO_LIMIT] += gone;
 }
 
-/*
- * Reclaims half of the frames of the largest of the next few holders, if it has more than twice as
- * many as c would have.
- */
+/* Halves the largest of the next few holders, if it has twice as many as c would. */
 static bool make_room(const struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -193,7 +184,6 @@ void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin)
 {
 	struct sl_frame *prev = NULL, *next = frame_of(c->tcp, c->ooo_head);
 
-	/* A frame with only a FIN precedes nothing. */
 	while (next && sl_seq_leq(next->seq + (next->len == 0), f->seq)) {
 		prev = next;
 		next = next->next;
@@ -201,11 +191,10 @@ void sl_tcp_ooo_add(struct sl_tcp_conn *c, struct sl_frame *f, bool fin)
 	c->ooo_recent = f->seq;
 	f->flags = fin ? OOO_FIN : 0;
 	if (prev && sl_seq_leq(end_of(f), end_of(prev))) {
-		/* Only its FIN may be new. */
 		if (end_of(f) == end_of(prev) && !prev->next)
 			prev->flags |= f->flags;
 		if (f->len) {
-			/* RFC 2883: duplicates are reported. */
+			/* RFC 2883 */
 			c->dsack_seq = f->seq;
 			c->dsack_len = (uint16_t)(f->len < 0xffff ? f->len : 0xffff);
 			c->flags |= SL_TCPF_DSACK;
@@ -267,10 +256,6 @@ static void put_block(struct sl_tcp_opts *o, unsigned *cnt, uint32_t start, uint
 	o->sack[(*cnt)++].end = end;
 }
 
-/*
- * SACK blocks: a duplicate first (RFC 2883 4), then the range with the most recent segment (RFC
- * 2018 4), lower ranges, higher ranges.
- */
 unsigned sl_tcp_ooo_blocks(const struct sl_tcp_conn *c, struct sl_tcp_opts *o, unsigned max)
 {
 	const struct sl_frame *f = frame_of(c->tcp, c->ooo_head);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OPEN of RFC 9293 3.10.1, and the end of handshakes. */
+/* RFC 9293 3.10.1, OPEN, and the end of handshakes. */
 #include <errno.h>
 #include "tcp/internal.h"
 
@@ -51,7 +51,7 @@ static void init_cwnd(struct sl_tcp_conn *c)
 	c->backoff = 0;
 	c->recover = c->snd_una - 1;
 	c->fack = c->snd_una;
-	c->tcp->cc->start(c);
+	sl_tcp_slow_start_begin(c);
 }
 
 bool sl_tcp_establish(struct sl_tcp_conn *c)
@@ -109,14 +109,27 @@ static uint16_t first_port(const struct sl_tcp *t)
 	return t->cfg.port_first ? t->cfg.port_first : EPHEMERAL_FIRST;
 }
 
-static bool flow_exists(const struct sl_tcp *t, const struct sl_flow_key *key, uint64_t *hash)
+struct open_place {
+	struct sl_flow_key key;
+	uint64_t hash;
+	bool reused;  /* after TIME-WAIT */
+	uint32_t isn; /* least initial number, if reused */
+};
+
+static bool is_free(struct sl_tcp *t, struct open_place *p)
 {
-	*hash = sl_flow_hash(&t->flows, key);
-	return sl_flow_find(&t->flows, *hash, key) != SL_FLOW_NONE;
+	uint32_t value;
+
+	p->hash = sl_flow_hash(&t->flows, &p->key);
+	value = sl_flow_find(&t->flows, p->hash, &p->key);
+	if (value == SL_FLOW_NONE)
+		return true;
+	p->reused = value >= SL_TCP_TW_BASE && sl_tcp_tw_reuse(t, value, &p->isn);
+	return p->reused;
 }
 
-/* RFC 6056 3.3.1, in this instance's part of the range. Returns 0 if all are in use. */
-static uint16_t choose_port(struct sl_tcp *t, struct sl_flow_key *key, uint64_t *hash)
+/* RFC 6056 3.3.1 */
+static bool choose_port(struct sl_tcp *t, struct open_place *p)
 {
 	const struct sl_tcp_config *cfg = &t->cfg;
 	uint32_t all = cfg->port_first ? cfg->port_last - cfg->port_first + 1u : EPHEMERAL_CNT;
@@ -127,40 +140,52 @@ static uint16_t choose_port(struct sl_tcp *t, struct sl_flow_key *key, uint64_t 
 		t->ephemeral = (uint16_t)(1u + sl_prng_below(&t->prng, cnt));
 	for (uint32_t i = 0; i < cnt; i++) {
 		t->ephemeral = (uint16_t)(t->ephemeral % cnt + 1u);
-		key->local_port_be = htobe16((uint16_t)(first + t->ephemeral - 1u));
-		if (!flow_exists(t, key, hash))
-			return key->local_port_be;
+		p->key.local_port_be = htobe16((uint16_t)(first + t->ephemeral - 1u));
+		if (is_free(t, p))
+			return true;
 	}
-	return 0;
+	return false;
+}
+
+static void init_syn(struct sl_tcp_conn *c, const struct open_place *p, void *handle)
+{
+	struct sl_tcp *t = c->tcp;
+	uint32_t isn = sl_tcp_isn(t, &p->key);
+
+	c->handle = handle;
+	c->flags = SL_TCPF_ACTIVE | SL_TCPF_TOLD | SL_TCPF_SYN_NOW;
+	c->state = SL_TCPS_SYN_SENT;
+	c->ts_off = sl_tcp_ts_offset(t, &p->key);
+	c->snd_una = p->reused && sl_seq_lt(isn, p->isn) ? p->isn : isn;
+	c->snd_nxt = c->snd_una + 1;
+	c->snd_end = c->snd_nxt;
+	c->progress_at = now_tick(t);
+	sl_tcp_dirty(c);
 }
 
 static struct sl_tcp_conn *open_on(struct sl_tcp *t, const struct sl_net_path *path,
 				   uint16_t local_port_be, uint16_t remote_port_be, void *handle)
 {
-	struct sl_flow_key key;
+	struct open_place p = {.reused = false};
 	struct sl_tcp_conn *c;
-	uint64_t hash;
 
-	sl_tcp_path_key(path, local_port_be, remote_port_be, &key);
-	if (local_port_be ? flow_exists(t, &key, &hash) : !choose_port(t, &key, &hash)) {
+	if (t->cfg.max_active && t->active_cnt >= t->cfg.max_active) {
+		errno = ENOBUFS;
+		return NULL;
+	}
+	sl_tcp_path_key(path, local_port_be, remote_port_be, &p.key);
+	if (local_port_be ? !is_free(t, &p) : !choose_port(t, &p)) {
 		errno = EADDRINUSE;
 		return NULL;
 	}
-	c = sl_tcp_conn_new(t, path, &key, hash);
+	c = sl_tcp_conn_new(t, path, &p.key, p.hash);
 	if (!c) {
 		errno = ENOBUFS;
 		return NULL;
 	}
-	c->handle = handle;
-	c->flags = SL_TCPF_ACTIVE | SL_TCPF_TOLD | SL_TCPF_SYN_NOW;
-	c->state = SL_TCPS_SYN_SENT;
-	c->ts_off = sl_tcp_ts_offset(t, &key);
-	c->snd_una = sl_tcp_isn(t, &key);
-	c->snd_nxt = c->snd_una + 1;
-	c->snd_end = c->snd_nxt;
-	c->progress_at = now_tick(t);
-	sl_tcp_dirty(c);
+	init_syn(c, &p, handle);
 	t->stats.active_opens++;
+	t->active_cnt++;
 	return c;
 }
 
@@ -188,6 +213,11 @@ struct sl_tcp_conn *sl_tcp_open(struct sl_tcp *t, const struct sl_addr *local,
 		return NULL;
 	}
 	return open_on(t, &path, local->port_be, remote->port_be, handle);
+}
+
+uint32_t sl_tcp_active_cnt(const struct sl_tcp *t)
+{
+	return t->active_cnt;
 }
 
 void sl_tcp_set_active_ops(struct sl_tcp *t, const struct sl_tcp_ops *ops)

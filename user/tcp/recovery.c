@@ -92,7 +92,7 @@ void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struc
 	const struct sl_tcp_opts *o = &seg->opts;
 	uint32_t high = highest_end(c, o), walked = 0;
 
-	/* RFC 2883 4: the first block, below the ACK or within the second. */
+	/* RFC 2883 4 */
 	a->dsack = sl_seq_leq(o->sack[0].end, seg->ack) ||
 		   (o->sack_cnt > 1 && sl_seq_geq(o->sack[0].start, o->sack[1].start) &&
 		    sl_seq_leq(o->sack[0].end, o->sack[1].end));
@@ -108,9 +108,8 @@ void sl_tcp_sack_mark(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struc
 			uint32_t rtt = now_us(c->tcp) - txf_us(f);
 
 			a->rtt_us = rtt ? rtt : 1;
-			if (sl_seq_lt(txf_end(f),
-				      c->fack)) /* sent before what has arrived: RFC 8985 6.2 */
-				c->flags |= SL_TCPF_REORDER;
+			if (sl_seq_lt(txf_end(f), c->fack))
+				c->flags |= SL_TCPF_REORDER; /* RFC 8985 6.2 step 3 */
 		}
 		if (f->flags & SL_TXF_LOST)
 			c->lost_out -= len;
@@ -149,7 +148,7 @@ static uint32_t reordering_window_us(const struct sl_tcp_conn *c)
 	return wnd < c->srtt_us ? wnd : c->srtt_us;
 }
 
-/* Step 5; the rest is left to the timer. */
+/* Step 5. */
 void sl_tcp_rack_detect(struct sl_tcp_conn *c)
 {
 	uint32_t now = now_us(c->tcp), limit = c->rack_rtt_us + reordering_window_us(c);
@@ -194,7 +193,7 @@ static void enter_recovery(struct sl_tcp_conn *c)
 	uint32_t flight = c->snd_nxt - c->snd_una;
 
 	save_undo(c);
-	c->ssthresh = t->cc->loss(c);
+	c->ssthresh = sl_tcp_cubic_loss(c);
 	c->recover = c->snd_nxt;
 	c->recovery = SL_RECOVERY_FAST;
 	c->cc.prr = (struct sl_tcp_prr){.flight = flight ? flight : 1};
@@ -214,7 +213,7 @@ void sl_tcp_enter_loss(struct sl_tcp_conn *c)
 	/* Once per window of data: RFC 5681 3.1. */
 	if (c->recovery < SL_RECOVERY_FAST || sl_seq_geq(c->snd_una, c->recover)) {
 		save_undo(c);
-		c->ssthresh = t->cc->loss(c);
+		c->ssthresh = sl_tcp_cubic_loss(c);
 	}
 	for (struct sl_frame *f = head; f && frame_link(f) != c->txq_send; f = f->next) {
 		if (reneged && (f->flags & SL_TXF_SACKED)) {
@@ -234,13 +233,10 @@ void sl_tcp_enter_loss(struct sl_tcp_conn *c)
 	c->flags &= ~(uint32_t)(SL_TCPF_TLP_OUT | SL_TCPF_RACK);
 	c->flags |= SL_TCPF_CWND_LIMITED;
 	c->reo_mult = 1;
-	t->cc->start(c);
+	sl_tcp_slow_start_begin(c);
 }
 
-/*
- * RFC 3522: the first acknowledgement echoes a time before the first retransmission, so the
- * original was not lost. Segments marked lost are in flight again.
- */
+/* RFC 3522: the echo is from before the first retransmission. */
 static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	if (!(c->flags & SL_TCPF_UNDO) || !(c->flags & SL_TCPF_TS) || !c->undo_ts || !seg->has_ts ||
@@ -254,7 +250,7 @@ static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	c->cwnd = c->undo_cwnd;
 	c->ssthresh = c->undo_ssthresh;
 	if (c->recovery == SL_RECOVERY_FAST)
-		c->tcp->cc->recovered(c);
+		sl_tcp_slow_start_end(c);
 	c->recovery = SL_RECOVERY_OPEN;
 	c->flags &= ~(uint32_t)SL_TCPF_UNDO;
 	c->flags |= SL_TCPF_REORDER;
@@ -264,7 +260,7 @@ static bool undo(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 	return true;
 }
 
-/* RFC 6582: each duplicate ACK means that a segment has left the network. */
+/* RFC 6582 */
 static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool duplicate)
 {
 	struct sl_frame *head = frame_of(c->tcp, c->txq_head);
@@ -285,7 +281,7 @@ static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool du
 		c->sacked_out = limit > c->lost_out ? limit - c->lost_out : 0;
 	if (!head || frame_link(head) == c->txq_send)
 		return;
-	if (c->recovery >= SL_RECOVERY_FAST) { /* partial acknowledgement */
+	if (c->recovery >= SL_RECOVERY_FAST) {
 		if (a->acked && !(head->flags & SL_TXF_LOST))
 			sl_tcp_mark_lost(c, head);
 	} else if (c->dupacks >= SL_TCP_DUP_THRESH && sl_seq_gt(c->snd_una, c->recover)) {
@@ -293,7 +289,7 @@ static void newreno(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool du
 	}
 }
 
-/* RFC 6937 3: sends in proportion to delivered bytes; cwnd ends at ssthresh. */
+/* RFC 6937 3 */
 static void proportional_rate(struct sl_tcp_conn *c, const struct sl_tcp_acked *a, bool progress)
 {
 	struct sl_tcp_prr *p = &c->cc.prr;
@@ -336,7 +332,7 @@ void sl_tcp_recover(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, struct 
 	if (c->recovery >= SL_RECOVERY_FAST && sl_seq_geq(c->snd_una, c->recover)) {
 		if (c->recovery == SL_RECOVERY_FAST) {
 			c->cwnd = c->ssthresh;
-			c->tcp->cc->recovered(c);
+			sl_tcp_slow_start_end(c);
 		}
 		c->recovery = SL_RECOVERY_OPEN;
 		c->flags &= ~(uint32_t)SL_TCPF_UNDO;
@@ -371,34 +367,7 @@ void sl_tcp_reorder_timeout(struct sl_tcp_conn *c)
 	sl_tcp_dirty(c);
 }
 
-/* RFC 8985 7.3: new data, or else the last segment. */
-void sl_tcp_tlp_send(struct sl_tcp_conn *c)
-{
-	struct sl_tcp *t = c->tcp;
-	struct sl_frame *f = frame_of(t, c->txq_send), *last = NULL;
-
-	if (f && f->payload_len > c->mss && !sl_tcp_txq_split(c, f, c->mss))
-		f = NULL;
-	if (f && sl_seq_leq(txf_end(f), c->snd_una + c->snd_wnd)) {
-		if (sl_tcp_send_frame(c, f)) {
-			c->txq_send = frame_link(f->next);
-			c->snd_nxt = txf_end(f);
-			c->flags = (c->flags | SL_TCPF_TLP_OUT) & ~(uint32_t)SL_TCPF_TLP_RETX;
-		}
-	} else {
-		for (f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send; f = f->next)
-			last = f;
-		if (last && sl_tcp_send_frame(c, last))
-			c->flags |= SL_TCPF_TLP_OUT | SL_TCPF_TLP_RETX;
-	}
-	if (c->flags & SL_TCPF_TLP_OUT) {
-		c->tlp_end_seq = c->snd_nxt;
-		t->stats.tlp_probes++;
-	}
-	sl_tcp_set_rtx(c, SL_RTX_RTO, (uint64_t)sl_tcp_rto_us(c) * SL_NS_PER_US);
-}
-
-/* RFC 8985 7.4: detects a loss that only the probe repaired. */
+/* RFC 8985 7.4 */
 void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 		    const struct sl_tcp_acked *a)
 {
@@ -407,15 +376,15 @@ void sl_tcp_tlp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg,
 	if (!(c->flags & SL_TCPF_TLP_RETX) || a->dsack) {
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_OUT;
 	} else if (a->acked) {
-		/* One copy arrived; another ACK without DSACK would mean a repaired loss. */
+		/* One copy arrived; another ACK without DSACK means a repaired loss. */
 		if (sl_seq_leq(seg->ack, c->tlp_end_seq))
 			return;
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_OUT;
 		if (c->recovery >= SL_RECOVERY_FAST)
 			return;
-		c->ssthresh = c->tcp->cc->loss(c);
+		c->ssthresh = sl_tcp_cubic_loss(c);
 		c->cwnd = c->ssthresh;
-		c->tcp->cc->recovered(c);
+		sl_tcp_slow_start_end(c);
 	} else if (!a->sacked && seg->len == 0) {
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_OUT;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Retransmission time-out (RFC 6298, Karn), and choice of the retransmission timer. */
+/* Time-out (RFC 6298, Karn) and choice of the retransmission timer. */
 #include "tcp/internal.h"
 
 void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us)
@@ -21,10 +21,7 @@ void sl_tcp_rtt_sample(struct sl_tcp_conn *c, uint32_t rtt_us)
 		c->min_rtt_us = rtt_us;
 }
 
-/*
- * The minimum is below the second of RFC 6298 2.4, as usual. The variance term has the same
- * minimum: delayed acknowledgements must not look like losses.
- */
+/* The minimum is below RFC 6298 2.4's second, as usual. */
 uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 {
 	uint64_t rto = SL_TCP_RTO_INIT_US;
@@ -38,7 +35,6 @@ uint32_t sl_tcp_rto_us(const struct sl_tcp_conn *c)
 	return rto < SL_TCP_RTO_MAX_US ? (uint32_t)rto : SL_TCP_RTO_MAX_US;
 }
 
-/* Leaves an armed reordering timer. */
 void sl_tcp_rearm_rtx(struct sl_tcp_conn *c)
 {
 	uint64_t us = sl_tcp_rto_us(c);

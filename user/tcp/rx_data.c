@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In-order payload: offered to the application at once, else queued. Small pieces are joined, so
- * that a peer that sends single bytes does not use a frame for each.
+ * In-order payload: offered at once, else queued. Small pieces are joined: single bytes must not
+ * use a frame each.
  */
 #include "tcp/internal.h"
 
@@ -22,7 +22,7 @@ static void rxq_append(struct sl_tcp_conn *c, struct sl_frame *f)
 	sl_tcp_count_frames(c, 1);
 }
 
-/* Returns the bytes consumed; if all, the frame is freed or taken. */
+/* Bytes consumed; if all, the frame is freed or taken. */
 static size_t offer(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
@@ -60,7 +60,7 @@ static bool tell_fin(struct sl_tcp_conn *c)
 	return c->state != SL_TCPS_CLOSED;
 }
 
-/* RFC 5681 4.2: at once for every second full segment and a filled hole. */
+/* RFC 5681 4.2 */
 static void schedule_ack(struct sl_tcp_conn *c)
 {
 	if (c->rcv_nxt - c->last_ack_sent >= 2u * c->mss || c->ooo_head)
@@ -71,7 +71,6 @@ static void schedule_ack(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Returns false if the connection is gone. */
 static bool may_go_on(struct sl_tcp_conn *c)
 {
 	if (!sl_seq_gt(c->rcv_nxt, c->discard_end))
@@ -123,14 +122,12 @@ bool sl_tcp_deliver_fin(struct sl_tcp_conn *c)
 	if (sl_seq_gt(c->rcv_nxt, c->rcv_adv)) /* a FIN after a full window */
 		c->rcv_adv = c->rcv_nxt;
 	c->flags |= SL_TCPF_FIN_RCVD | SL_TCPF_ACK_NOW;
-	/* Out-of-order bytes after the FIN are invalid. */
 	c->tcp->net->drops[SL_DROP_TCP_CLOSED] += c->ooo_cnt;
 	sl_tcp_ooo_purge(c);
 	sl_tcp_dirty(c);
 	return tell_fin(c);
 }
 
-/* Returns false if the application takes no more or is gone. */
 static bool offer_head(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -138,7 +135,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	struct sl_frame *next = f->next;
 	size_t len = f->len, used;
 
-	/* `data` may abort the connection and free the queue. */
+	/* `data` may free the queue. */
 	c->rxq_head = frame_link(next);
 	if (!next)
 		c->rxq_tail = 0;
@@ -160,7 +157,7 @@ static bool offer_head(struct sl_tcp_conn *c)
 	return used > 0 && (c->flags & SL_TCPF_RESUME);
 }
 
-/* RFC 9293 3.8.6.2.2: only if worth a segment. */
+/* RFC 9293 3.8.6.2.2 */
 static void maybe_update_window(struct sl_tcp_conn *c)
 {
 	uint32_t told = c->rcv_adv - c->rcv_nxt;

@@ -10,7 +10,7 @@ static inline bool needs_slow_path(const struct sl_tcp_conn *c, const struct sl_
 
 	slow = c->state != SL_TCPS_ESTABLISHED;
 	slow |= (seg->flags & ~SL_TCP_PSH) != SL_TCP_ACK;
-	/* Another sender, also on a routed path: sl_tcp_rx_slow() decides. */
+	/* Another sender, also on a routed path. */
 	slow |= ((seg->seq ^ c->rcv_nxt) | (seg->f->sender ^ c->path.sender)) != 0;
 	slow |= !seg->plain; /* SACK blocks or unknown options */
 	slow |= seg->has_ts != ts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments that header prediction did not accept, in the order of RFC 9293 3.10.7.4. */
+/* In the order of RFC 9293 3.10.7.4. */
 #include "tcp/internal.h"
 
 enum verdict {
@@ -36,9 +36,8 @@ static uint32_t seg_space(const struct sl_tcp_seg *seg)
 }
 
 /*
- * Returns true for an old duplicate, RFC 7323 5. After 24 days without segments a timestamp proves
- * nothing, because the peer's clock may have wrapped. Segments without a timestamp pass, as in
- * Linux.
+ * RFC 7323 5. After 24 days without segments the peer's clock may have wrapped. Segments without a
+ * timestamp pass, as in Linux.
  */
 static bool fails_paws(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -49,9 +48,8 @@ static bool fails_paws(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg
 }
 
 /*
- * First: sequence number. A segment without payload may be anywhere from our last acknowledgement
- * to the right edge of the window, inclusive. Acknowledgements overtaken by data, and those of a
- * peer that has filled the window, are still valid.
+ * First. An empty segment may be from our last acknowledgement to the window's right edge,
+ * inclusive: data can overtake it or fill the window.
  */
 static bool sequence_ok(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
@@ -75,8 +73,7 @@ static void note_old_bytes(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 }
 
 /*
- * The peer is now reached by another router or interface: a valid segment of the connection came
- * from there. Segments that exceed the MTU of a new interface are cut and sent again.
+ * Another router or interface now leads to the peer. Segments above a new MTU are cut and resent.
  */
 static void follow_next_hop(struct sl_tcp_conn *c, const struct sl_frame *f)
 {
@@ -89,10 +86,7 @@ static void follow_next_hop(struct sl_tcp_conn *c, const struct sl_frame *f)
 		sl_tcp_lower_mss(c, sl_net_mtu(n, &c->path));
 }
 
-/*
- * Returns true if a segment repeats bytes that were received within a window, or probes: its sender
- * got no acknowledgement, possibly because the next hop has failed.
- */
+/* Repeated bytes or a probe: the sender got no acknowledgement; the next hop may have failed. */
 static bool repeats_recent_bytes(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	uint32_t old = c->rcv_nxt - seg->seq;
@@ -102,7 +96,6 @@ static bool repeats_recent_bytes(const struct sl_tcp_conn *c, const struct sl_tc
 	       sl_seq_geq(seg->ack, c->snd_una - c->max_snd_wnd);
 }
 
-/* Answers an unacceptable segment to resynchronise the peer; the budget ends loops. */
 static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	struct sl_tcp *t = c->tcp;
@@ -113,7 +106,7 @@ static void reject_sequence(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 									   : SL_DROP_TCP_SEQUENCE);
 	if (seg->flags & SL_TCP_RST)
 		return;
-	/* The SYN-ACK was lost, so the SYN is retransmitted. */
+	/* The SYN-ACK was lost. */
 	if (c->state == SL_TCPS_SYN_RCVD && (seg->flags & SL_TCP_SYN) &&
 	    seg->seq == c->rcv_nxt - 1) {
 		if (!sl_net_from_next_hop(seg->f, &c->path))
@@ -144,7 +137,7 @@ static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg
 	if (fails_paws(c, seg)) {
 		sl_net_drop(t->net, SL_DROP_TCP_PAWS);
 		note_old_bytes(c, seg);
-		/* An empty segment may be the answer to our answer, so it needs a budget. */
+		/* An empty segment may answer our answer: it needs a budget. */
 		if (seg_space(seg))
 			ack_now(c);
 		else
@@ -165,7 +158,7 @@ static enum verdict check_sequence(struct sl_tcp_conn *c, struct sl_tcp_seg *seg
 	return GO_ON;
 }
 
-/* Second: RST. RFC 5961 3.2: only the exact sequence number resets. */
+/* Second. RFC 5961 3.2 */
 static enum verdict check_rst(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	if (!(seg->flags & SL_TCP_RST))
@@ -182,7 +175,7 @@ static enum verdict check_rst(struct sl_tcp_conn *c, const struct sl_tcp_seg *se
 	return GONE;
 }
 
-/* Fourth: SYN. RFC 5961 4.2: challenged in every synchronised state. */
+/* Fourth. RFC 5961 4.2 */
 static enum verdict check_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	if (!(seg->flags & SL_TCP_SYN))
@@ -207,7 +200,6 @@ static enum verdict ack_in_syn_rcvd(struct sl_tcp_conn *c, struct sl_tcp_seg *se
 	return sl_tcp_establish(c) ? GO_ON : GONE;
 }
 
-/* Handles the acknowledgement of our FIN. */
 static bool fin_acked(struct sl_tcp_conn *c)
 {
 	if (c->state == SL_TCPS_FIN_WAIT_1 || c->state == SL_TCPS_CLOSING) {
@@ -263,7 +255,7 @@ static enum verdict check_ack(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 		return DONE;
 	}
 	if (sl_seq_lt(seg->ack, c->snd_una))
-		return GO_ON; /* old acknowledgement, possibly with new bytes */
+		return GO_ON; /* possibly with new bytes */
 	changed = update_window(c, seg);
 	sl_tcp_ack(c, seg, changed);
 	if ((c->flags & SL_TCPF_FIN_QUEUED) && c->snd_una == c->snd_end && !fin_acked(c))
@@ -271,7 +263,7 @@ static enum verdict check_ack(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	return sl_tcp_tell_writable(c) ? GO_ON : GONE;
 }
 
-/* Cuts bytes already received or beyond the window. A cut at the end removes the FIN. */
+/* A cut at the end removes the FIN. */
 static void fit_to_window(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	struct sl_frame *f = seg->f;
@@ -294,7 +286,6 @@ static void fit_to_window(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	}
 }
 
-/* Returns true for an out-of-order FIN without bytes, which is stored like bytes. */
 static bool fin_behind_a_hole(const struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
 {
 	return (seg->flags & SL_TCP_FIN) && sl_seq_gt(seg->f->seq, c->rcv_nxt) &&
@@ -313,7 +304,6 @@ static bool fin_arrived(struct sl_tcp_conn *c)
 	return sl_tcp_deliver_fin(c) && sl_tcp_try_finish(c);
 }
 
-/* Delivers frames that are now in order. Returns false if the connection is gone. */
 static bool drain_ooo(struct sl_tcp_conn *c)
 {
 	struct sl_frame *f;
@@ -361,11 +351,11 @@ static enum verdict take_text(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	if (!drain_ooo(c))
 		return GONE;
 	if (c->state == SL_TCPS_FIN_WAIT_2 && !(c->flags & SL_TCPF_DISCARD))
-		sl_tcp_set_idle(c, t->cfg.fin_wait2_ns); /* half-closed, and the peer still sends */
+		sl_tcp_set_idle(c, t->cfg.fin_wait2_ns);
 	return GO_ON;
 }
 
-/* Removes the known SYN from the SYN-ACK of a simultaneous open; only its ACK is new. */
+/* SYN-ACK of a simultaneous open: only its ACK is new. */
 static void strip_known_syn(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 {
 	const uint8_t both = SL_TCP_SYN | SL_TCP_ACK;
@@ -397,12 +387,12 @@ void sl_tcp_rx_slow(struct sl_tcp_conn *c, struct sl_tcp_seg *seg)
 	}
 	if (!sl_net_from_next_hop(seg->f, &c->path))
 		follow_next_hop(c, seg->f);
-	else if (c->path.routed) /* later segments of this sender take the fast path */
+	else if (c->path.routed) /* for the fast path */
 		c->path.sender = seg->f->sender;
-	/* Sixth: URG. RFC 6093 6: bytes stay in line, the pointer is ignored. */
+	/* Sixth. RFC 6093 6: bytes stay in line. */
 	if (take_text(c, seg) != GO_ON || !(seg->flags & SL_TCP_FIN))
 		return;
-	/* Eighth: FIN, if all bytes before it have arrived. */
+	/* Eighth: FIN. */
 	if (seg->seq + seg->len == c->rcv_nxt)
 		(void)fin_arrived(c);
 	else

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Work per address (IPv4) or network (IPv6 /64) in a turn of the loop. Multiply-shift hashing with
- * a secret factor.
- */
+/* Multiply-shift hashing with a secret factor. */
 #include "tcp/internal.h"
 
 struct sl_tcp_share *sl_tcp_share_of(struct sl_tcp *t, const struct sl_net_path *path)

@@ -5,8 +5,8 @@
  *   sequence number   mss:3 | minute parity:1 | keyed hash:28  (four-tuple, ISN, minute, mss)
  *   timestamp         ... | sack:1 | scale:4 (15 none)         if the SYN had one
  *
- * Valid in the minute of creation and the next. A blind attacker needs about 10^8 segments per
- * forged connection.
+ * Valid in its minute and the next. A blind attacker needs about 10^8 segments per forged
+ * connection.
  */
 #include "tcp/internal.h"
 
@@ -37,7 +37,6 @@ static uint64_t cookie_period(const struct sl_tcp *t)
 	return now_ns(t) >> COOKIE_PERIOD_SHIFT;
 }
 
-/* Returns the largest timestamp, not in the future, with the options. */
 static uint32_t cookie_timestamp(const struct sl_tcp *t, const struct sl_flow_key *key,
 				 const struct sl_tcp_opts *o)
 {

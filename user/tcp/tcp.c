@@ -23,7 +23,6 @@ void sl_tcp_config_default(struct sl_tcp_config *cfg)
 	};
 }
 
-/* One key per purpose; workers agree on cookies. */
 static struct sl_sipkey derive_key(const struct sl_net *net, uint64_t purpose)
 {
 	struct sl_sipkey base = sl_sipkey_from(net->hash_key);
@@ -81,7 +80,6 @@ struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg
 	t->ops = t->active_ops = *ops;
 	t->app = app;
 	t->cfg = *cfg;
-	t->cc = cfg->newreno ? &sl_tcp_cc_newreno : &sl_tcp_cc_cubic;
 	t->rcv_wscale = window_scale(cfg->rcv_buf);
 	t->rsts.second = UINT64_MAX; /* no second yet */
 	init_keys(t);
@@ -138,7 +136,7 @@ void sl_tcp_destroy(struct sl_tcp *t)
 void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out)
 {
 	*out = t->stats;
-	out->conns = t->conn_cnt;
+	out->conns = t->cfg.max_active ? t->conn_cnt - t->active_cnt : t->conn_cnt;
 	out->half_open = t->half_open;
 	out->time_wait = sl_mempool_used(&t->tw);
 	out->conn_bytes = (uint32_t)sizeof(struct sl_tcp_conn) + SL_FLOW_BYTES_MAX;

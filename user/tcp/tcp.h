@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP for servers, and active open for load generators and tests. One struct sl_tcp per worker,
- * nothing shared.
+ * TCP. One struct sl_tcp per worker, nothing shared.
  *
- * Upcalls (struct sl_tcp_ops) come from within sl_net_input(), sl_tcp_timer() or sl_tcp_resume().
- * sl_tcp_output() sends segments of all connections once per burst.
+ * Upcalls (struct sl_tcp_ops) come from within sl_net_input(), sl_tcp_timer(), sl_tcp_resume() or
+ * sl_tcp_close(). sl_tcp_output() sends segments of all connections once per burst.
  *
- * Upcalls may call every function below. A connection and its handle are valid until `closed` is
- * called or sl_tcp_abort() returns.
+ * Upcalls may call every function. A connection and its handle are valid until `closed` is called
+ * or sl_tcp_abort() returns.
  */
 #ifndef SL_TCP_TCP_H
 #define SL_TCP_TCP_H
@@ -23,7 +22,7 @@ struct sl_tcp;
 struct sl_tcp_conn;
 
 enum sl_tcp_close_reason {
-	SL_TCP_CLOSED, /* both halves closed in order */
+	SL_TCP_CLOSED, /* closed in order */
 	SL_TCP_RESET,
 	SL_TCP_TIMEOUT,     /* retransmission or user time-out, keep-alive, FIN-WAIT-2 */
 	SL_TCP_UNREACHABLE, /* active open only */
@@ -31,42 +30,40 @@ enum sl_tcp_close_reason {
 
 struct sl_tcp_ops {
 	/*
-	 * The connection reached ESTABLISHED. Returns the application's handle, or NULL to refuse
-	 * it (RST, SL_DROP_TCP_REFUSED).
+	 * The connection is ESTABLISHED. Returns its handle, or NULL to refuse it (RST,
+	 * SL_DROP_TCP_REFUSED).
 	 */
 	void *(*accepted)(void *app, struct sl_tcp_conn *c, uint16_t listener,
 			  const struct sl_addr *local, const struct sl_addr *remote);
 	/* Active open completed; else `closed` is called. */
 	void (*connected)(void *handle, struct sl_tcp_conn *c);
 	/*
-	 * Delivers in-order bytes. Returns how many were consumed; sl_tcp_resume() offers the rest
-	 * again. chunk->frame is HELD and contains exactly the chunk, so it can be taken directly.
-	 * Never called after `fin`.
+	 * Delivers in-order bytes. Returns how many were consumed; sl_tcp_resume() offers the rest.
+	 * chunk->frame is HELD and has exactly the chunk, so it can be taken. Never called after
+	 * `fin`.
 	 */
 	size_t (*data)(void *handle, struct sl_chunk *chunk);
 	/* All bytes before the FIN were consumed. */
 	void (*fin)(void *handle);
 	void (*writable)(void *handle);
-	/* The connection is gone. Not called after sl_tcp_abort(). */
+	/* Not called after sl_tcp_abort(). */
 	void (*closed)(void *handle, enum sl_tcp_close_reason why);
-	/*
-	 * Change of the number of frames queued, not consumed, or out of order. Must only count.
-	 * May be NULL.
-	 */
+	/* Change in frames to send, to consume or out of order. Must only count. May be NULL. */
 	void (*holds)(void *handle, int32_t frames);
-	/* Returns true if the send queue should stay at its minimum. NULL: never. */
+	/* Returns true to keep the send queue at its minimum. NULL: never. */
 	bool (*full)(void *handle);
 };
 
 struct sl_tcp_config {
 	uint32_t max_conns;
+	uint32_t max_active;     /* of them for active opens only; 0: shared */
 	uint32_t max_half_open;  /* above it SYN cookies */
 	uint32_t max_ooo_frames; /* per connection */
-	/* above it the largest holder is reduced */
+	/* above it the largest holder loses frames */
 	uint32_t max_ooo_frames_total;
-	uint32_t rcv_buf;         /* maximum receive window, bytes */
+	uint32_t rcv_buf;         /* maximum receive window */
 	uint32_t discard_max;     /* bytes accepted after sl_tcp_close() */
-	uint32_t snd_buf;         /* bytes unacknowledged and unsent per connection */
+	uint32_t snd_buf;         /* bytes per connection, unacknowledged and unsent */
 	uint32_t snd_ahead;       /* bytes beyond the peer's window */
 	uint64_t keepalive_ns;    /* before probes; 0: off */
 	uint64_t user_timeout_ns; /* RFC 5482 */
@@ -75,90 +72,100 @@ struct sl_tcp_config {
 	uint64_t delayed_ack_ns;
 	uint16_t mss_clamp; /* 0: from the MTU */
 	/*
-	 * Range of local ports for active opens, of which this instance uses its part. Segments to
-	 * it without a connection get RST. 0: 32768 to 60999, without RST.
+	 * Local ports for active opens, of which this instance uses its part. Other segments to
+	 * them get RST. 0: 32768 to 60999, without RST.
 	 */
 	uint16_t port_first, port_last;
 	uint8_t port_part, port_parts; /* 0 parts: one */
-	bool newreno;                  /* instead of CUBIC */
-	bool rst_closed_ports;         /* closed ports of served addresses */
+	bool rst_closed_ports;         /* of served addresses */
 };
+/* Sets the default limits. */
 void sl_tcp_config_default(struct sl_tcp_config *cfg);
 
 /*
- * Allocates everything within the limits of `cfg` and registers in net->tcp. The time of net must
- * be set. Returns NULL and sets errno on error.
+ * Allocates all memory and registers in net->tcp. The time of net must be set. Returns NULL and
+ * errno EINVAL or ENOMEM. sl_tcp_destroy() must precede sl_net_fini().
  */
 struct sl_tcp *sl_tcp_create(struct sl_net *net, const struct sl_tcp_config *cfg,
 			     const struct sl_tcp_ops *ops, void *app);
+/* Frees t (may be NULL) and its connections, without RST or upcalls. */
 void sl_tcp_destroy(struct sl_tcp *t);
 
 /*
  * Sends pending segments; once per turn of the loop. Returns true if connections beyond their share
- * wait for the next turn.
+ * wait.
  */
 bool sl_tcp_output(struct sl_tcp *t);
-/* sl_tcp_next_ns(): lower bound of the next deadline. */
+/* Handles due deadlines, at most 256 timers. */
 void sl_tcp_timer(struct sl_tcp *t);
+/* Returns a lower bound of the next deadline, or UINT64_MAX. */
 uint64_t sl_tcp_next_ns(const struct sl_tcp *t);
 
 /* Returns the listener that matches the local address now, or -1. */
 int sl_tcp_listener(const struct sl_tcp_conn *c);
-/* Cuts the segments of all connections to the MTU of their ports. Called when one was lowered. */
+/* Lowers MSSs after a port's MTU was lowered; resends larger segments. */
 void sl_tcp_mtu_lowered(struct sl_tcp *t);
+/* Returns the bytes that sl_tcp_send() may take. */
 size_t sl_tcp_send_room(const struct sl_tcp_conn *c);
 /*
- * Copies bytes to the send queue. Returns how many were taken: fewer than `len` if snd_buf, the
- * peer's window or the frame pool is exhausted. Then `writable` follows.
+ * Copies bytes to the send queue. Returns how many were taken; `writable` follows if fewer than
+ * `len`.
  */
 size_t sl_tcp_send(struct sl_tcp_conn *c, const void *bytes, size_t len);
-/* Returns for how long the peer has acknowledged nothing; 0: nothing is pending. */
+/* Returns for how long the peer has acknowledged nothing; 0: nothing to acknowledge. */
 uint64_t sl_tcp_unread_ns(const struct sl_tcp_conn *c);
-/* Returns the frames in the send queue. */
+/* Returns the send queue's frames. */
 uint32_t sl_tcp_unread_frames(const struct sl_tcp_conn *c);
-/* Returns all frames, as in sl_tcp_ops.holds. */
+/* Returns all frames that sl_tcp_ops.holds counts. */
 uint32_t sl_tcp_held_frames(const struct sl_tcp_conn *c);
-/* Returns how many more connections can be opened. */
+/* Returns how many more connections can be accepted. */
 uint32_t sl_tcp_free_places(const struct sl_tcp *t);
-/* Requests `writable`. */
+/* Returns the number of connections by active opens, without those in TIME-WAIT. */
+uint32_t sl_tcp_active_cnt(const struct sl_tcp *t);
+/* Requests `writable`, at a third of the limit; nothing after FIN. */
 void sl_tcp_want_write(struct sl_tcp_conn *c);
-/* Like sl_tcp_send(), but all or nothing, and may exceed snd_buf: for heads and trailers. */
+/* Sends all, or returns false; possibly beyond snd_buf: for heads and trailers. */
 bool sl_tcp_send_head(struct sl_tcp_conn *c, const void *bytes, size_t len);
 /*
  * Returns a buffer of at least `min` bytes in the last frame of the send queue, and its size in
- * *room. sl_tcp_commit() appends the bytes, before any other send or output. `beyond`: may exceed
- * snd_buf if sl_tcp_fits_head(). Returns NULL if there is none now; `writable` follows.
+ * *room, or NULL: `writable` follows. sl_tcp_commit() appends the bytes, before any other send or
+ * output. `beyond`: may exceed snd_buf if sl_tcp_fits_head().
  */
 uint8_t *sl_tcp_lay(struct sl_tcp_conn *c, size_t min, bool beyond, size_t *room);
 void sl_tcp_commit(struct sl_tcp_conn *c, size_t len);
+/* Returns true if sl_tcp_send_head() would take `len` bytes. */
 bool sl_tcp_fits_head(const struct sl_tcp_conn *c, size_t len);
 /*
- * Limits the receive window to SL_TCP_NARROW, or restores the configured one. An advertised window
- * stays valid. Returns true if this is a change.
+ * Limits the receive window to SL_TCP_NARROW, or restores it. An advertised window stays valid.
+ * Returns true if this is a change.
  */
 enum { SL_TCP_NARROW = 20 << 10 }; /* fits a TLS record */
 bool sl_tcp_narrow(struct sl_tcp_conn *c, bool narrow);
-/* Returns the smoothed round-trip time; 0: unknown. */
+/* Returns the smoothed RTT; 0: unknown. */
 uint32_t sl_tcp_rtt_us(const struct sl_tcp_conn *c);
-/* Offers unconsumed bytes again: `data` and `fin`. */
+/* Offers unconsumed bytes and FIN again, within `data` after its return. May call `closed`. */
 void sl_tcp_resume(struct sl_tcp_conn *c);
 /* Sends FIN after queued bytes. Received bytes still go to `data`. */
 void sl_tcp_shutdown(struct sl_tcp_conn *c);
-/* Sends FIN after queued bytes. Received bytes are acknowledged and dropped. */
+/*
+ * Sends FIN after queued bytes. Received bytes are acknowledged and dropped. `closed` follows, or
+ * is called at once.
+ */
 void sl_tcp_close(struct sl_tcp_conn *c);
-/* Sends RST now and frees everything. */
+/* Sends RST and frees c, without upcalls. */
 SL_COLD void sl_tcp_abort(struct sl_tcp_conn *c);
 
-/* Upcalls of connections that sl_tcp_connect() and sl_tcp_open() make; else those of create. */
+/* Copies the upcalls of active opens; default: as passed to sl_tcp_create(). */
 void sl_tcp_set_active_ops(struct sl_tcp *t, const struct sl_tcp_ops *ops);
 
 /*
- * Opens from a local address by the host's route. A local port of 0: the next free one of the range.
- * Returns NULL and sets errno on error; EHOSTUNREACH: no route by a port of the worker.
+ * Opens by the host's route; `connected` or `closed` follows. Local port 0: the next free one of
+ * the range. Returns NULL and errno EADDRINUSE, ENOBUFS (limits) or EHOSTUNREACH (no route by a
+ * port of the worker).
  */
 struct sl_tcp_conn *sl_tcp_open(struct sl_tcp *t, const struct sl_addr *local,
 				const struct sl_addr *remote, void *handle);
-/* Opens from a local address of the port. Returns NULL and sets errno on error. */
+/* Same by a port and next hop. EINVAL: no such port, or families differ. */
 struct sl_tcp_conn *sl_tcp_connect(struct sl_tcp *t, uint8_t port, const uint8_t *next_hop_mac,
 				   const struct sl_addr *local, const struct sl_addr *remote,
 				   void *handle);
@@ -170,6 +177,7 @@ struct sl_tcp_stats {
 		zero_windows, sack_scans_skipped, acks_put_off, sends_put_off, linger_aborts;
 	uint32_t conns, half_open, time_wait, conn_bytes;
 };
+/* Copies the counters. */
 void sl_tcp_stats(const struct sl_tcp *t, struct sl_tcp_stats *out);
 
 #endif

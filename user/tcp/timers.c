@@ -6,7 +6,7 @@ static bool gave_up(const struct sl_tcp_conn *c)
 	const struct sl_tcp *t = c->tcp;
 	uint32_t since = c->progress_at;
 
-	/* RFC 9293 3.8.6.1: no failure while the peer answers probes. */
+	/* RFC 9293 3.8.6.1 */
 	if (c->rtx_kind == SL_RTX_PERSIST && !(c->flags & SL_TCPF_DISCARD) &&
 	    (int32_t)(c->heard_at - since) > 0)
 		since = c->heard_at;
@@ -66,7 +66,7 @@ static void rtx_timeout(struct sl_tcp_conn *c)
 	case SL_RTX_NONE: break;
 	case SL_RTX_RTO: rto_timeout(c); break;
 	case SL_RTX_TLP:
-		/* Output sends it: sl_tcp_lay() may have given the last frame away. */
+		/* Sent by sl_tcp_output(): the last frame may be in use by sl_tcp_lay(). */
 		c->flags |= SL_TCPF_TLP_NOW;
 		sl_tcp_dirty(c);
 		break;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TIME-WAIT entries, sorted by expiry: all last equally long. If the pool is exhausted, the oldest
- * is reused.
- */
 #include "tcp/internal.h"
 
 struct sl_tcp_tw {
@@ -20,6 +16,8 @@ struct sl_tcp_tw {
 	bool ts;
 };
 SL_ASSERT_SIZE(struct sl_tcp_tw, 96);
+
+#define REUSE_NS SL_NS_PER_SEC /* timestamps have advanced: RFC 7323 appendix B */
 
 int sl_tcp_tw_init(struct sl_tcp *t)
 {
@@ -181,7 +179,7 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 	bool old_ts = w->ts && seg->has_ts && sl_seq_lt(seg->ts_val, w->ts_recent);
 
 	if (seg->flags & SL_TCP_RST) {
-		/* The exact number: RFC 5961 3.2. */
+		/* RFC 5961 3.2 */
 		if (seg->seq == w->rcv_nxt) {
 			tw_free(t, w);
 			sl_frame_put(t->umem, seg->f);
@@ -211,6 +209,17 @@ bool sl_tcp_tw_input(struct sl_tcp *t, uint32_t value, struct sl_tcp_seg *seg, u
 	}
 	sl_frame_put(t->umem, seg->f);
 	return false;
+}
+
+bool sl_tcp_tw_reuse(struct sl_tcp *t, uint32_t value, uint32_t *isn)
+{
+	struct sl_tcp_tw *w = sl_mempool_at(&t->tw, value - SL_TCP_TW_BASE);
+
+	if (!w->ts || now_ns(t) + t->cfg.time_wait_ns < w->expires_ns + REUSE_NS)
+		return false;
+	*isn = w->snd_nxt + 0x10000;
+	tw_free(t, w);
+	return true;
 }
 
 void sl_tcp_tw_expire(struct sl_tcp *t)

@@ -29,7 +29,6 @@ bool sl_tcp_send_bare(struct sl_tcp *t, const struct sl_tcp_bare *b)
 	return true;
 }
 
-/* Unconsumed bytes reduce the window; without frames it only shrinks. */
 uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c)
 {
 	bool narrow = (c->flags & SL_TCPF_NARROW) && c->tcp->cfg.rcv_buf > SL_TCP_NARROW;
@@ -40,7 +39,7 @@ uint32_t sl_tcp_rcv_space(const struct sl_tcp_conn *c)
 	return sl_umem_low(c->tcp->umem) && space > told ? told : space;
 }
 
-/* RFC 9293 3.8.6.2.2: steps worth a segment; the right edge never retreats. */
+/* RFC 9293 3.8.6.2.2 */
 uint16_t sl_tcp_select_window(struct sl_tcp_conn *c)
 {
 	uint32_t told = c->rcv_adv - c->rcv_nxt, wnd = sl_tcp_rcv_space(c);
@@ -66,8 +65,8 @@ static void ack_is_out(struct sl_tcp_conn *c)
 }
 
 /*
- * Two time-outs or probes without an answer: the next hop may have failed. The peer's answer to a
- * copy by the kernel comes from the new one (sl_net_follow_next_hop).
+ * After two time-outs or probes the next hop may have failed. The answer to a copy by the kernel
+ * shows a new one.
  */
 static bool is_unanswered(const struct sl_tcp_conn *c)
 {
@@ -115,7 +114,6 @@ static bool send_ack(struct sl_tcp_conn *c)
 	return true;
 }
 
-/* RFC 9293 3.8.4, 3.8.6.1: the peer must answer an old number. */
 void sl_tcp_send_probe(struct sl_tcp_conn *c)
 {
 	struct sl_tcp_opts o = SL_TCP_OPTS_NONE;
@@ -181,10 +179,6 @@ static void send_syn(struct sl_tcp_conn *c)
 	sl_tcp_set_rtx(c, SL_RTX_RTO, (uint64_t)SL_TCP_RTO_INIT_US * SL_NS_PER_US << c->backoff);
 }
 
-/*
- * Returns false if the frame is still in the ring from the last transmission, or the ring is full;
- * then only headers have changed.
- */
 bool sl_tcp_send_frame(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	struct sl_tcp *t = c->tcp;
@@ -241,7 +235,6 @@ static bool resend(struct sl_tcp_conn *c, struct sl_frame *f)
 	return true;
 }
 
-/* Retransmits in order, within cwnd; the first in any case. */
 static bool send_lost(struct sl_tcp_conn *c)
 {
 	struct sl_tcp *t = c->tcp;
@@ -270,7 +263,7 @@ static bool send_lost(struct sl_tcp_conn *c)
 
 enum blocked { BY_NOTHING, BY_CWND, BY_WINDOW, BY_RING, BY_WAITING, BY_SHARE };
 
-/* RFC 9293 3.8.6.2.1: the part that fits the window and is worth a segment. */
+/* RFC 9293 3.8.6.2.1 */
 static uint32_t fitting_part(const struct sl_tcp_conn *c, const struct sl_frame *f)
 {
 	uint32_t usable = c->snd_una + c->snd_wnd - f->seq;
@@ -282,7 +275,6 @@ static uint32_t fitting_part(const struct sl_tcp_conn *c, const struct sl_frame 
 	return usable < f->payload_len ? usable : f->payload_len;
 }
 
-/* Returns what prevents sending the first unsent frame. */
 static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 {
 	uint32_t flight = in_flight(c);
@@ -302,7 +294,6 @@ static enum blocked may_send(struct sl_tcp_conn *c, struct sl_frame *f)
 			return BY_WINDOW;
 		return sl_tcp_txq_split(c, f, part) ? BY_NOTHING : BY_RING;
 	}
-	/* More bytes follow: wait. */
 	if (!f->next && flight && (c->flags & SL_TCPF_WANT_WRITE) && f->payload_len < c->mss)
 		return BY_WAITING;
 	return BY_NOTHING;
@@ -333,7 +324,6 @@ static enum blocked send_new(struct sl_tcp_conn *c, bool *any)
 	return BY_NOTHING;
 }
 
-/* Returns true if the share of the turn is used and more is left. */
 static bool send_data(struct sl_tcp_conn *c)
 {
 	enum blocked why = BY_NOTHING;
@@ -360,10 +350,7 @@ static bool send_data(struct sl_tcp_conn *c)
 	return !c->tcp->segs_left && (why == BY_SHARE || c->lost_out > c->retrans_out);
 }
 
-/*
- * Queued frames need a timer, or the connection stalls. The repair also sends frames that count as
- * sent and were not.
- */
+/* Queued frames need a timer, or the connection stalls. */
 static void check_armed(struct sl_tcp_conn *c)
 {
 	if (sl_likely(c->rtx_kind != SL_RTX_NONE || !c->txq_head))
@@ -373,6 +360,33 @@ static void check_armed(struct sl_tcp_conn *c)
 	if (!c->txq_send && c->snd_una == c->snd_nxt && c->snd_nxt != c->snd_end)
 		c->txq_send = c->txq_head;
 	sl_tcp_set_rtx(c, SL_RTX_NO_FRAME, SL_TCP_NO_FRAME_NS);
+}
+
+/* RFC 8985 7.3 */
+static void send_probe(struct sl_tcp_conn *c)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_frame *f = frame_of(t, c->txq_send), *last = NULL;
+
+	if (f && f->payload_len > c->mss && !sl_tcp_txq_split(c, f, c->mss))
+		f = NULL;
+	if (f && sl_seq_leq(txf_end(f), c->snd_una + c->snd_wnd)) {
+		if (sl_tcp_send_frame(c, f)) {
+			c->txq_send = frame_link(f->next);
+			c->snd_nxt = txf_end(f);
+			c->flags = (c->flags | SL_TCPF_TLP_OUT) & ~(uint32_t)SL_TCPF_TLP_RETX;
+		}
+	} else {
+		for (f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send; f = f->next)
+			last = f;
+		if (last && sl_tcp_send_frame(c, last))
+			c->flags |= SL_TCPF_TLP_OUT | SL_TCPF_TLP_RETX;
+	}
+	if (c->flags & SL_TCPF_TLP_OUT) {
+		c->tlp_end_seq = c->snd_nxt;
+		t->stats.tlp_probes++;
+	}
+	sl_tcp_set_rtx(c, SL_RTX_RTO, (uint64_t)sl_tcp_rto_us(c) * SL_NS_PER_US);
 }
 
 static void output_conn(struct sl_tcp_conn *c)
@@ -386,7 +400,7 @@ static void output_conn(struct sl_tcp_conn *c)
 	if (c->flags & SL_TCPF_TLP_NOW) {
 		c->flags &= ~(uint32_t)SL_TCPF_TLP_NOW;
 		if (c->snd_una != c->snd_nxt && c->rtx_kind == SL_RTX_NONE)
-			sl_tcp_tlp_send(c);
+			send_probe(c);
 	}
 	if (c->txq_head || (c->flags & SL_TCPF_FIN_WANTED))
 		later = send_data(c);
@@ -402,7 +416,6 @@ static void output_conn(struct sl_tcp_conn *c)
 		sl_tcp_set_ack(c);
 }
 
-/* Returns how many segments were sent. */
 static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t segs)
 {
 	struct sl_tcp_conn *c = sl_tcp_queue_pop(t, q);
@@ -416,7 +429,6 @@ static uint32_t output_first(struct sl_tcp *t, struct sl_tcp_queue *q, uint32_t 
 	return segs - t->segs_left;
 }
 
-/* New work first, then connections beyond their share. */
 bool sl_tcp_output(struct sl_tcp *t)
 {
 	uint32_t left = SL_TCP_LATER_SEGS;

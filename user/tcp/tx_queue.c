@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Send queue: payload at a fixed offset behind all headers. Bytes are copied and summed once.
+ * Payload at a fixed offset behind all headers. Bytes are copied and summed once.
  *
- *   in flight: a frame each     not sent yet: as many segments as fit, split when sent
- *   [ A ] [ B ] [ C ]           [ D | E | F ] [ G | H ]
- *
- * The number of frames is bounded for any MSS; beyond it, queued bytes wait for acknowledgements.
+ * In flight: a frame each. Not sent yet: as many segments as fit, split when sent.
  */
 #include "tcp/internal.h"
 #include "wire/csum.h"
@@ -28,7 +25,6 @@ enum {
 	FRAMES_TO_GO_ON = 4,
 };
 
-/* Also bounds the scan of an acknowledgement with SACK blocks. */
 static uint32_t max_frames(const struct sl_tcp_conn *c)
 {
 	uint32_t cnt = c->tcp->cfg.snd_buf / MIN_FILL + SPARE_FRAMES;
@@ -36,7 +32,6 @@ static uint32_t max_frames(const struct sl_tcp_conn *c)
 	return cnt < UINT16_MAX / 2 ? cnt : UINT16_MAX / 2;
 }
 
-/* Whole segments, usually one. */
 static uint32_t frame_fill(const struct sl_tcp_conn *c)
 {
 	uint32_t room = c->tcp->umem->frame_size - SL_FRAME_HEADROOM, segs;
@@ -47,7 +42,7 @@ static uint32_t frame_fill(const struct sl_tcp_conn *c)
 	return (segs < SEGS_PER_FRAME ? segs : SEGS_PER_FRAME) * c->mss;
 }
 
-/* The last frames of the pool are for acknowledgements, heads, and connections with few frames. */
+/* The pool's last frames are for acknowledgements, heads, and connections with few frames. */
 static bool pool_allows(const struct sl_tcp_conn *c)
 {
 	const struct sl_tcp_ops *ops = ops_of(c);
@@ -63,7 +58,6 @@ static uint32_t queued(const struct sl_tcp_conn *c)
 	return c->snd_end - c->snd_una;
 }
 
-/* Limits bytes beyond the peer's window: enough to continue when it opens. */
 uint32_t sl_tcp_send_most(const struct sl_tcp_conn *c)
 {
 	uint32_t most = c->tcp->cfg.snd_buf, ahead = c->snd_wnd + c->tcp->cfg.snd_ahead;
@@ -105,7 +99,6 @@ static struct sl_frame *append_frame(struct sl_tcp_conn *c)
 	return f;
 }
 
-/* Returns the last frame if it may grow. */
 static struct sl_frame *open_tail(struct sl_tcp_conn *c, uint32_t fill)
 {
 	struct sl_frame *f = frame_of(c->tcp, c->txq_tail);
@@ -299,10 +292,6 @@ void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 	f->payload_sum = sl_csum_add(payload_of(f), f->payload_len, 0);
 }
 
-/*
- * Splits a frame that is not in the ring. Returns false without a frame, or at the limit while
- * frames are in flight.
- */
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
 {
 	struct sl_tcp *t = c->tcp;

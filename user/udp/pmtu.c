@@ -47,7 +47,6 @@ uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const u
 	return e->mtu < link_mtu ? e->mtu : link_mtu;
 }
 
-/* Fingerprint: ports, length, checksum and destination. */
 static uint64_t print_of(const struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			 const uint8_t *l4)
 {

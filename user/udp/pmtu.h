@@ -7,7 +7,7 @@
  *                          (RFC 5927 4: an off-path attacker does not know its checksum)
  *                          -> MTU of the destination, valid for 10 minutes (RFC 1191 6.3)
  *
- * Tables are per worker. ICMP errors reach all workers, because the NIC does not know the sender.
+ * Tables are per worker.
  */
 #ifndef SL_UDP_PMTU_H
 #define SL_UDP_PMTU_H
@@ -37,24 +37,24 @@ struct sl_udp_sent {
 };
 
 struct sl_udp_pmtu {
-	uint64_t until_ns; /* of the last entry */
+	uint64_t until_ns; /* latest of all paths */
 	struct sl_sipkey key;
 	struct sl_udp_path paths[SL_UDP_PMTU_PATHS];
 	struct sl_udp_sent sent[SL_UDP_PMTU_SENT];
 };
 
-/* Returns 0 or -errno. */
+/* Empties the tables. Returns 0 or the error of drawing the key. */
 int sl_udp_pmtu_init(struct sl_udp_pmtu *p);
 
 /* Returns the path MTU, at most link_mtu. IPv4: four bytes and zeros. */
 uint16_t sl_udp_pmtu_lookup(const struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			    uint16_t link_mtu, uint64_t now_ns);
 
-/* `l4`: the UDP header, with checksum. */
+/* Notes a datagram. `l4`: the UDP header, with checksum. */
 void sl_udp_pmtu_sent(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 		      const uint8_t *l4, uint64_t now_ns);
 
-/* Processes an ICMP error. Returns false if it matches no datagram or does not reduce the MTU. */
+/* Lowers a path MTU. Returns false if the error matches no datagram or does not reduce it. */
 bool sl_udp_pmtu_too_big(struct sl_udp_pmtu *p, uint8_t family, const uint8_t addr[16],
 			 const uint8_t *l4, uint32_t mtu, uint64_t now_ns);
 

@@ -33,7 +33,6 @@ static void udp_input(void *ctx, struct sl_frame *f, const struct sl_flow_key *k
 	int listener;
 
 	(void)key; /* datagrams have no flow state */
-	/* RFC 768: a source port of zero means no reply. */
 	if (sl_udp_parse(f->data, f->len, &v) < 0 || v.hdr->sport_be == 0) {
 		sl_net_drop_frame(n, f, SL_DROP_UDP_HEADER);
 		return;

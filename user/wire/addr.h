@@ -23,6 +23,7 @@ struct sl_addr_prefix {
 	uint8_t len;
 };
 
+/* Returns the address. `addr` of IPv4: zero after 4 bytes. */
 static inline struct sl_addr sl_addr_of(uint8_t family, const uint8_t addr[16], uint16_t port_be)
 {
 	struct sl_addr a = {.port_be = port_be, .family = family};
@@ -31,6 +32,7 @@ static inline struct sl_addr sl_addr_of(uint8_t family, const uint8_t addr[16], 
 	return a;
 }
 
+/* Compares address, port and family. */
 static inline bool sl_addr_equal(const struct sl_addr *a, const struct sl_addr *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;
@@ -41,12 +43,12 @@ bool sl_addr_parse(struct sl_addr *a, const char *text);
 
 enum { SL_ADDR_TEXT = 46 };
 
-/* Returns text; "*" without an address. */
+/* Returns `text`, without port; "*" without an address. */
 const char *sl_addr_text(const struct sl_addr *a, char text[SL_ADDR_TEXT]);
 
-/* The family must be 4 or 6. Returns the length. */
+/* Fills *ss; the family must be 4 or 6. Returns the length. */
 socklen_t sl_addr_to_sockaddr(const struct sl_addr *a, struct sockaddr_storage *ss);
-/* Returns false, and *a is none, for another family. */
+/* Fills *a. Returns false, and *a is none, for another family. */
 bool sl_addr_from_sockaddr(struct sl_addr *a, const struct sockaddr *sa);
 
 #endif

@@ -9,7 +9,11 @@
 
 typedef uint64_t vec __attribute__((vector_size(32)));
 
-enum { BLOCK = 2 * sizeof(vec) };
+enum {
+	BLOCK = 2 * sizeof(vec),
+	VECTOR_MIN = 4 * BLOCK, /* the sums of vectors take as long as adding so many words */
+};
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sum_bytes(), sum_end()");
 
 BODY sum_lanes(const vec *all, const vec *high)
 {
@@ -40,54 +44,72 @@ BODY sum_blocks(uint8_t *dst, const uint8_t *p, size_t blocks)
 	return sum_lanes(&all0, &high0) + sum_lanes(&all1, &high1);
 }
 
-/* A zero follows an odd last byte, in memory order. */
-BODY sum_tail(uint8_t *dst, const uint8_t *p, size_t len)
+BODY sum_word(uint8_t *dst, const uint8_t *src, uint64_t sum)
 {
-	uint64_t sum = 0, word;
-	size_t off = 0;
+	uint64_t word;
 
-	for (; off + 8 <= len; off += 8) {
-		memcpy(&word, p + off, 8);
-		if (dst)
-			memcpy(dst + off, &word, 8);
-		sum += sl_csum_reduce(word);
-	}
-	word = 0;
-	if (len & 4) {
-		uint32_t w4;
+	memcpy(&word, src, sizeof(word));
+	if (dst)
+		memcpy(dst, &word, sizeof(word));
+	return sl_csum_carry(sum, word);
+}
 
-		memcpy(&w4, p + off, 4);
-		if (dst)
-			memcpy(dst + off, &w4, 4);
-		sum += w4;
-		off += 4;
-	}
-	if (len & 2) {
-		uint16_t w2;
-
-		memcpy(&w2, p + off, 2);
-		if (dst)
-			memcpy(dst + off, &w2, 2);
-		sum += w2;
-		off += 2;
-	}
-	if (len & 1) {
-		memcpy(&word, p + off, 1);
-		if (dst)
-			dst[off] = p[off];
-		sum += word;
-	}
+BODY sum_words(uint8_t *dst, const uint8_t *p, size_t n, uint64_t sum)
+{
+	for (size_t i = 0; i < n; i++)
+		sum = sum_word(dst ? dst + 8 * i : NULL, p + 8 * i, sum);
 	return sum;
+}
+
+BODY sum_bytes(uint8_t *dst, const uint8_t *p, size_t len, uint64_t sum)
+{
+	uint64_t word = 0;
+
+	for (size_t i = 0; i < len; i++)
+		word |= (uint64_t)p[i] << 8 * i;
+	for (size_t i = 0; dst && i < len; i++)
+		dst[i] = p[i];
+	return sl_csum_carry(sum, word);
+}
+
+BODY sum_end(uint8_t *dst_end, const uint8_t *end, size_t len, uint64_t sum)
+{
+	uint64_t word;
+
+	memcpy(&word, end - sizeof(word), sizeof(word));
+	if (dst_end)
+		memcpy(dst_end - sizeof(word), &word, sizeof(word));
+	return sl_csum_carry(sum, word >> 8 * (sizeof(word) - len));
+}
+
+BODY sum_tail(uint8_t *dst, const uint8_t *p, size_t len, bool has_word, uint64_t sum)
+{
+	for (; len >= 32; len -= 32, p += 32, dst = dst ? dst + 32 : NULL)
+		sum = sum_words(dst, p, 4, sum);
+	if (len & 16) {
+		sum = sum_words(dst, p, 2, sum);
+		p += 16;
+		dst = dst ? dst + 16 : NULL;
+	}
+	if (len & 8) {
+		sum = sum_words(dst, p, 1, sum);
+		p += 8;
+		dst = dst ? dst + 8 : NULL;
+	}
+	len &= 7;
+	if (!len)
+		return sum;
+	return has_word ? sum_end(dst ? dst + len : NULL, p + len, len, sum)
+			: sum_bytes(dst, p, len, sum);
 }
 
 BODY sum_any(uint8_t *dst, const uint8_t *p, size_t len, uint64_t sum)
 {
-	size_t blocks = len / BLOCK;
+	size_t bulk = len >= VECTOR_MIN ? len / BLOCK * BLOCK : 0;
 
-	sum = sl_csum_reduce(sum);
-	if (blocks)
-		sum += sum_blocks(dst, p, blocks);
-	sum += sum_tail(dst ? dst + blocks * BLOCK : NULL, p + blocks * BLOCK, len % BLOCK);
+	if (bulk)
+		sum = sl_csum_carry(sum, sum_blocks(dst, p, bulk / BLOCK));
+	sum = sum_tail(dst ? dst + bulk : NULL, p + bulk, len - bulk, len >= 8, sum);
 	return sl_csum_reduce(sum);
 }
 
@@ -130,15 +152,16 @@ const char *sl_csum_variant(void)
 	return chosen->name;
 }
 
-/* Short input needs neither vectors nor an indirect call. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum)
 {
-	if (len < BLOCK)
-		return sl_csum_reduce(sl_csum_reduce(sum) + sum_tail(NULL, ptr, len));
+	if (len < VECTOR_MIN)
+		return sl_csum_reduce(sum_tail(NULL, ptr, len, len >= 8, sum));
 	return chosen->add(ptr, len, sum);
 }
 
 uint64_t sl_csum_copy(void *dst, const void *src, size_t len, uint64_t sum)
 {
+	if (len < VECTOR_MIN)
+		return sl_csum_reduce(sum_tail(dst, src, len, len >= 8, sum));
 	return chosen->copy(dst, src, len, sum);
 }

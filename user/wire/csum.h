@@ -4,9 +4,8 @@
  *
  *   ptr, len ... -> partial sum (uint64_t) -> sl_csum_fold -> 16 bits -> ~ -> field
  *
- * A partial sum adds 16-bit words without byte swapping; csum_be fields are never swapped. Each
- * sl_csum_add() adds less than 2^33, so millions fit before a fold. A zero byte follows a piece of
- * odd length; join the next piece with sl_csum_join().
+ * A partial sum adds 16-bit words without byte swapping; csum_be fields are never swapped. A zero
+ * byte follows a piece of odd length; join the next piece with sl_csum_join().
  */
 #ifndef SL_WIRE_CSUM_H
 #define SL_WIRE_CSUM_H
@@ -20,45 +19,54 @@
 #include "wire/ip4.h"
 #include "wire/ip6.h"
 
-/* Adds bytes to a partial sum, and returns it. */
+/* Returns the partial sum of `sum` and the bytes. */
 uint64_t sl_csum_add(const void *ptr, size_t len, uint64_t sum);
 
-/* Copies and adds; must not overlap. */
+/* Same, and copies; must not overlap. */
 uint64_t sl_csum_copy(void *dst, const void *src, size_t len, uint64_t sum);
 
 /* Returns "avx2" or "portable". */
 const char *sl_csum_variant(void);
 
-/* For tests and benches; NULL: the processor lacks it. */
+/* For tests and benches. */
 struct sl_csum_ops {
 	const char *name;
 	uint64_t (*add)(const void *ptr, size_t len, uint64_t sum);
 	uint64_t (*copy)(void *dst, const void *src, size_t len, uint64_t sum);
 };
+/* Returns the i-th implementation, 0 portable, 1 avx2; NULL: the processor lacks it. */
 const struct sl_csum_ops *sl_csum_ops_at(unsigned i);
 
+/* Returns an equal sum below 2^33. */
 static inline uint64_t sl_csum_reduce(uint64_t sum)
 {
 	return (sum & 0xffffffff) + (sum >> 32);
 }
 
-/* Returns the sum in 16 bits, not inverted. */
-static inline uint16_t sl_csum_fold(uint64_t sum)
+/* Adds a 64-bit word, and the carry out of it. */
+static inline uint64_t sl_csum_carry(uint64_t sum, uint64_t word)
 {
-	sum = sl_csum_reduce(sum);
-	sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-	return (uint16_t)((sum & 0xffff) + (sum >> 16)); /* at most 0x1fffe before this */
+	sum += word;
+	return sum + (sum < word);
 }
 
+/*
+ * Returns the sum in 16 bits, not inverted. Each step adds both halves, and leaves the upper one.
+ */
+static inline uint16_t sl_csum_fold(uint64_t sum)
+{
+	uint32_t half = (uint32_t)((sum + (sum << 32 | sum >> 32)) >> 32);
+
+	return (uint16_t)((half + (half << 16 | half >> 16)) >> 16);
+}
+
+/* Returns the checksum for the field. */
 static inline uint16_t sl_csum_finish(uint64_t sum)
 {
 	return (uint16_t)~sl_csum_fold(sum);
 }
 
-/*
- * Joins the sum of bytes 0..offset-1 and `piece`, the sum (from 0) of the bytes at offset: RFC 1071
- * 2 (B).
- */
+/* Joins the sum of bytes 0..offset-1 and `piece`, that of the bytes at offset: RFC 1071 2 (B). */
 static inline uint64_t sl_csum_join(uint64_t sum, uint64_t piece, size_t offset)
 {
 	if (offset & 1) {
@@ -69,13 +77,12 @@ static inline uint64_t sl_csum_join(uint64_t sum, uint64_t piece, size_t offset)
 	return sl_csum_reduce(sum) + sl_csum_reduce(piece);
 }
 
-/* RFC 9293 3.1, RFC 8200 8.1. len: of the transport header and payload. */
+/* Return the pseudo-header's sum (RFC 9293 3.1, RFC 8200 8.1). len: of the L4 packet. */
 static inline uint64_t sl_csum_pseudo4(uint32_t src_be, uint32_t dst_be, uint8_t protocol,
 				       uint32_t len)
 {
 	return (uint64_t)src_be + dst_be + htobe32(protocol) + htobe32(len);
 }
-
 static inline uint64_t sl_csum_pseudo6(const uint8_t src[16], const uint8_t dst[16],
 				       uint8_t protocol, uint32_t len)
 {
@@ -89,6 +96,7 @@ static inline uint64_t sl_csum_pseudo6(const uint8_t src[16], const uint8_t dst[
 	return sum;
 }
 
+/* Returns true if the checksum in the header is right. */
 static inline bool sl_csum_l4_ok(uint64_t pseudo, const void *l4, size_t len)
 {
 	return sl_csum_fold(sl_csum_add(l4, len, pseudo)) == 0xffff;
@@ -96,44 +104,47 @@ static inline bool sl_csum_l4_ok(uint64_t pseudo, const void *l4, size_t len)
 
 /*
  * Returns true if the field holds the folded pseudo-header sum, as the Linux kernel leaves it. Only
- * for packets from a veth, which no wire has carried.
+ * for packets from a veth.
  */
 static inline bool sl_csum_l4_partial(uint64_t pseudo, uint16_t csum_be)
 {
 	return sl_csum_fold(pseudo) == csum_be;
 }
 
-/* The header has five to fifteen words. */
+/* Return the header's sum, or true if right; set its field. hdr_len: checked, at least 20. */
 static inline uint64_t sl_csum_ip4(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
-	uint64_t sum = 0;
+	const uint8_t *p = (const uint8_t *)ip;
+	uint64_t first, second, sum;
 	uint32_t word;
 
-	for (size_t off = 0; off < hdr_len; off += sizeof(word)) {
-		memcpy(&word, (const uint8_t *)ip + off, sizeof(word));
+	memcpy(&first, p, sizeof(first));
+	memcpy(&second, p + 8, sizeof(second));
+	memcpy(&word, p + 16, sizeof(word));
+	sum = sl_csum_reduce(sl_csum_carry(first, second)) + word;
+	for (size_t off = sizeof(*ip); off < hdr_len; off += sizeof(word)) {
+		memcpy(&word, p + off, sizeof(word));
 		sum += word;
 	}
 	return sum;
 }
-
-/* hdr_len: with options. */
 static inline bool sl_csum_ip4_ok(const struct sl_ip4_hdr *ip, size_t hdr_len)
 {
 	return sl_csum_fold(sl_csum_ip4(ip, hdr_len)) == 0xffff;
 }
-
 static inline void sl_csum_ip4_fill(struct sl_ip4_hdr *ip, size_t hdr_len)
 {
 	ip->csum_be = 0;
 	ip->csum_be = sl_csum_finish(sl_csum_ip4(ip, hdr_len));
 }
 
-/* ICMP has no pseudo-header, ICMPv6 has (RFC 4443 2.3). */
+/* Returns true if right; without pseudo-header. */
 static inline bool sl_csum_icmp4_ok(const struct sl_icmp_hdr *icmp, size_t len)
 {
 	return sl_csum_l4_ok(0, icmp, len);
 }
 
+/* Same with the pseudo-header. */
 static inline bool sl_csum_icmp6_ok(const struct sl_ip6_hdr *ip, const struct sl_icmp_hdr *icmp,
 				    size_t len)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ethernet II with up to two VLAN tags (802.1Q, 802.1ad).
- */
+/* Ethernet II with up to two VLAN tags (802.1Q, 802.1ad). */
 #ifndef SL_WIRE_ETH_H
 #define SL_WIRE_ETH_H
 
@@ -46,17 +44,19 @@ struct sl_eth_view {
 	struct sl_vlan_tag vlan[SL_ETH_VLAN_MAX]; /* outer first */
 };
 
+/* Returns true for the type of a tag. */
 static inline bool sl_ethertype_is_vlan(uint16_t type)
 {
 	return type == SL_ETHERTYPE_VLAN || type == SL_ETHERTYPE_QINQ;
 }
 
+/* Returns true also for broadcast. */
 static inline bool sl_eth_is_multicast(const uint8_t mac[SL_ETH_ALEN])
 {
 	return mac[0] & 1;
 }
 
-/* Returns the length of header and tags, or SL_WIRE_TRUNCATED or SL_WIRE_TYPE (a third tag). */
+/* Parses a frame. Returns the header's length, SL_WIRE_TRUNCATED or SL_WIRE_TYPE (a third tag). */
 static inline int sl_eth_parse(const uint8_t *p, size_t len, struct sl_eth_view *v)
 {
 	size_t off = sizeof(struct sl_eth_hdr);
@@ -78,6 +78,7 @@ static inline int sl_eth_parse(const uint8_t *p, size_t len, struct sl_eth_view 
 	return (int)off;
 }
 
+/* Returns the length with tags. */
 static inline size_t sl_eth_hdr_len(unsigned vlan_cnt)
 {
 	return sizeof(struct sl_eth_hdr) + vlan_cnt * sizeof(struct sl_vlan_tag);

@@ -57,7 +57,7 @@ struct sl_icmp_hdr {
 } __attribute__((packed));
 SL_ASSERT_SIZE(struct sl_icmp_hdr, SL_ICMP_HDR_LEN);
 
-/* len: as the IP header says. Returns SL_ICMP_HDR_LEN or SL_WIRE_TRUNCATED. */
+/* Finds the header. Returns SL_ICMP_HDR_LEN or SL_WIRE_TRUNCATED. */
 static inline int sl_icmp_parse(const uint8_t *p, size_t len, const struct sl_icmp_hdr **hdr)
 {
 	if (len < sizeof(**hdr))
@@ -66,18 +66,18 @@ static inline int sl_icmp_parse(const uint8_t *p, size_t len, const struct sl_ic
 	return sizeof(**hdr);
 }
 
+/* Return true for errors, which must not be answered. */
 static inline bool sl_icmp4_is_error(uint8_t type)
 {
 	return type == SL_ICMP4_UNREACHABLE || type == SL_ICMP4_TIME_EXCEEDED ||
 	       type == SL_ICMP4_PARAMETER;
 }
-
 static inline bool sl_icmp6_is_error(uint8_t type)
 {
 	return type < 128; /* RFC 4443 2.1 */
 }
 
-/* The quoted packet: src and sport are ours. Pointers into the input. */
+/* The quoted packet, sent by us. Pointers into the input. */
 struct sl_icmp_quote {
 	const uint8_t *src; /* 4 or 16 bytes */
 	const uint8_t *dst;
@@ -91,7 +91,7 @@ struct sl_icmp_quote {
 
 /*
  * Parses the bytes behind the ICMP header. A quote may be cut after 8 bytes of transport header, so
- * its length fields are not compared with len. Returns 0, SL_WIRE_TRUNCATED, SL_WIRE_TYPE (other IP
+ * length fields are not compared with len. Returns 0, SL_WIRE_TRUNCATED, SL_WIRE_TYPE (other IP
  * version, or neither TCP nor UDP), SL_WIRE_HEADER (also a later fragment), or SL_WIRE_EXTENSION.
  */
 int sl_icmp4_quote(const uint8_t *p, size_t len, struct sl_icmp_quote *q);

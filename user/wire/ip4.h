@@ -28,7 +28,7 @@ struct sl_ip4_hdr {
 	uint8_t tos;
 	uint16_t total_len_be;
 	uint16_t id_be;
-	uint16_t frag_be; /* DF, MF, offset in units of 8 */
+	uint16_t frag_be; /* DF, MF, offset / 8 */
 	uint8_t ttl;
 	uint8_t protocol;
 	uint16_t csum_be;
@@ -43,13 +43,13 @@ struct sl_ip4_view {
 	uint16_t hdr_len;     /* options included */
 	uint16_t payload_len; /* without padding of the frame */
 	uint8_t protocol;
-	bool fragment; /* any but a whole datagram */
+	bool fragment; /* any part of a datagram */
 };
 
 /*
- * Returns the header's length, SL_WIRE_TRUNCATED, SL_WIRE_TYPE (version), SL_WIRE_HEADER (IHL under
- * 5 or over the total length) or SL_WIRE_LENGTH (total length over len). Ethernet padding may
- * follow.
+ * Parses. Returns the header's length, SL_WIRE_TRUNCATED, SL_WIRE_TYPE (version), SL_WIRE_HEADER
+ * (IHL under 5 or over the total length) or SL_WIRE_LENGTH (total length over len). Ethernet
+ * padding may follow.
  */
 static inline int sl_ip4_parse(const uint8_t *p, size_t len, struct sl_ip4_view *v)
 {
@@ -98,7 +98,7 @@ static inline int sl_ip4_check_options(const struct sl_ip4_view *v)
 	return 0;
 }
 
-/* Sources that no client can have (RFC 1122 3.2.1.3): 0/8, 127/8, multicast, 240/4, broadcast. */
+/* Returns true for sources that no client can have (RFC 1122 3.2.1.3): 0/8, 127/8, 224/4, 240/4. */
 static inline bool sl_ip4_src_invalid(uint32_t src_be)
 {
 	uint8_t first = (uint8_t)(be32toh(src_be) >> 24);
@@ -106,7 +106,7 @@ static inline bool sl_ip4_src_invalid(uint32_t src_be)
 	return first == 0 || first == 127 || first >= 224;
 }
 
-/* Without options; checksum 0, for sl_csum_ip4_fill(). */
+/* Writes a header without options, checksum 0. id: host order. */
 static inline void sl_ip4_write(struct sl_ip4_hdr *h, uint32_t src_be, uint32_t dst_be,
 				uint8_t protocol, uint16_t payload_len, uint16_t id, bool df)
 {

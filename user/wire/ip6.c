@@ -9,7 +9,7 @@ static bool is_walked(uint8_t header)
 	       header == SL_IP6_EXT_FRAGMENT || header == SL_IP6_EXT_DEST;
 }
 
-/* Returns true if this header may stand here; p has its first 8 bytes. */
+/* Returns true if this header may stand here. */
 static bool ext_ok(uint8_t header, const uint8_t *p, unsigned nth)
 {
 	if (header == SL_IP6_EXT_HOP)
@@ -34,7 +34,7 @@ int sl_ip6_walk(const uint8_t *p, size_t end, struct sl_ip6_view *v)
 		if (!ext_ok(v->protocol, ext, n))
 			return SL_WIRE_EXTENSION;
 		if (v->protocol == SL_IP6_EXT_FRAGMENT)
-			/* A whole datagram: RFC 6946. */
+			/* Only a whole datagram may pass: RFC 6946. */
 			v->fragment = (sl_get_be16(ext + 2) & 0xfff9) != 0;
 		else
 			ext_len += (size_t)ext[1] * EXT_UNIT;

@@ -40,7 +40,7 @@ struct sl_ip6_view {
 	uint16_t payload_len; /* of the upper protocol */
 	/* upper protocol, or the first header not walked (ESP, AH, none) */
 	uint8_t protocol;
-	bool fragment; /* any but a whole datagram; ends the walk */
+	bool fragment; /* any part of a datagram; ends the walk */
 };
 
 /*
@@ -77,13 +77,14 @@ static inline int sl_ip6_parse(const uint8_t *p, size_t len, struct sl_ip6_view 
 }
 
 /*
- * Sources that no client can have: unspecified, loopback, multicast (RFC 4291 2.5.2, 2.5.3, 2.7).
+ * Returns true for sources that no client can have: unspecified, loopback, multicast (RFC 4291).
  */
 static inline bool sl_ip6_src_invalid(const uint8_t src[16])
 {
 	return src[0] == 0xff || (sl_get_be64(src) == 0 && sl_get_be64(src + 8) <= 1);
 }
 
+/* Writes a header without flow label. */
 static inline void sl_ip6_write(struct sl_ip6_hdr *h, const uint8_t src[16], const uint8_t dst[16],
 				uint8_t protocol, uint16_t payload_len)
 {

@@ -61,7 +61,7 @@ static inline int sl_tcp_parse(const uint8_t *p, size_t len, const struct sl_tcp
 	return (int)hdr_len;
 }
 
-/* opt_len: a multiple of 4. Checksum and urgent pointer are 0. */
+/* Writes a header. opt_len: a multiple of 4. Checksum and urgent pointer are 0. */
 static inline void sl_tcp_write(struct sl_tcp_hdr *h, uint16_t sport_be, uint16_t dport_be,
 				uint32_t seq, uint32_t ack, uint8_t flags, uint16_t wnd,
 				size_t opt_len)
@@ -78,37 +78,36 @@ static inline void sl_tcp_write(struct sl_tcp_hdr *h, uint16_t sport_be, uint16_
 	};
 }
 
-/* Modulo 2^32, for numbers less than 2^31 apart (RFC 9293 3.4). */
+/* Returns a - b modulo 2^32, for numbers less than 2^31 apart (RFC 9293 3.4). */
 static inline int32_t sl_seq_diff(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b);
 }
 
+/* Compare sequence numbers that wrap. */
 static inline bool sl_seq_lt(uint32_t a, uint32_t b)
 {
 	return sl_seq_diff(a, b) < 0;
 }
-
 static inline bool sl_seq_leq(uint32_t a, uint32_t b)
 {
 	return sl_seq_diff(a, b) <= 0;
 }
-
 static inline bool sl_seq_gt(uint32_t a, uint32_t b)
 {
 	return sl_seq_diff(a, b) > 0;
 }
-
 static inline bool sl_seq_geq(uint32_t a, uint32_t b)
 {
 	return sl_seq_diff(a, b) >= 0;
 }
-
+/* Returns true if `x` is one of `len` numbers from `first` on. */
 static inline bool sl_seq_in(uint32_t x, uint32_t first, uint32_t len)
 {
 	return x - first < len;
 }
 
+/* Returns the later number. */
 static inline uint32_t sl_seq_max(uint32_t a, uint32_t b)
 {
 	return sl_seq_lt(a, b) ? b : a;

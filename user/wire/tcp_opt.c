@@ -36,7 +36,6 @@ static void take_ts(const uint8_t *val, size_t len, struct sl_tcp_opts *o)
 	o->ts_ecr = sl_get_be32(val + 4);
 }
 
-/* Length with kind and length bytes: min, min + step, ... up to max. */
 static const struct {
 	uint8_t min, max, step;
 	void (*take)(const uint8_t *val, size_t len, struct sl_tcp_opts *o);
@@ -86,7 +85,6 @@ size_t sl_tcp_opt_write_syn(uint8_t *p, const struct sl_tcp_opts *o)
 		sl_put_be16(at + 2, o->mss);
 		at += 4;
 	}
-	/* SACK-permitted fills the padding of TS. */
 	if (o->has_ts)
 		sl_tcp_opt_write_ts(at, o->ts_val, o->ts_ecr);
 	if (o->has_ts || o->sack_ok) {

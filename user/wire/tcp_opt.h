@@ -47,15 +47,15 @@ struct sl_tcp_opts {
 	}
 
 /*
- * Returns 0, or SL_WIRE_OPTIONS for a length under 2, over the end, or wrong for its kind (RFC 9293
- * 3.1); *o then holds the earlier options. Unknown kinds are skipped; the last of repeated options
- * counts. The caller checks whether an option may occur in this segment.
+ * Parses `len` bytes. Returns 0, or SL_WIRE_OPTIONS for a length under 2, over the end, or wrong
+ * for its kind (RFC 9293 3.1); *o then holds the earlier options. Unknown kinds are skipped; the
+ * last of repeated options counts. The caller checks whether an option may occur in this segment.
  */
 int sl_tcp_opt_parse(const uint8_t *p, size_t len, struct sl_tcp_opts *o);
 
 #define SL_TCP_OPT_TS_WORD UINT32_C(0x0101080a) /* NOP, NOP, kind 8, length 10 */
 
-/* Exactly NOP NOP TS (RFC 7323 appendix A), as nearly all data segments have. */
+/* Returns true for exactly NOP NOP TS (RFC 7323 appendix A), as nearly all data segments have. */
 static inline bool sl_tcp_opt_fast_ts(const uint8_t *p, size_t len, uint32_t *ts_val,
 				      uint32_t *ts_ecr)
 {
@@ -66,7 +66,7 @@ static inline bool sl_tcp_opt_fast_ts(const uint8_t *p, size_t len, uint32_t *ts
 	return true;
 }
 
-/* Returns SL_TCP_OPT_TS_LEN. */
+/* Writes NOP NOP TS. Returns SL_TCP_OPT_TS_LEN. */
 static inline size_t sl_tcp_opt_write_ts(uint8_t *p, uint32_t ts_val, uint32_t ts_ecr)
 {
 	sl_put_be32(p, SL_TCP_OPT_TS_WORD);
@@ -76,13 +76,13 @@ static inline size_t sl_tcp_opt_write_ts(uint8_t *p, uint32_t ts_val, uint32_t t
 }
 
 /*
- * Both write at most SL_TCP_OPT_MAX bytes and return a multiple of 4. _syn: MSS, SACK-permitted,
- * timestamps and window scale, as *o has them. The other: timestamps, and as many SACK blocks as
- * fit.
+ * Write at most SL_TCP_OPT_MAX bytes. Return how many, a multiple of 4. _syn writes MSS,
+ * SACK-permitted, timestamps and window scale; the other timestamps and as many SACK blocks as fit.
  */
 size_t sl_tcp_opt_write_syn(uint8_t *p, const struct sl_tcp_opts *o);
 size_t sl_tcp_opt_write(uint8_t *p, const struct sl_tcp_opts *o);
 
+/* Returns the length that sl_tcp_opt_write() needs. */
 static inline size_t sl_tcp_opt_len(bool has_ts, unsigned sack_cnt)
 {
 	unsigned max = has_ts ? SL_TCP_SACK_MAX - 1 : SL_TCP_SACK_MAX;

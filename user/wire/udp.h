@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * UDP header (RFC 768).
- */
+/* UDP header (RFC 768). */
 #ifndef SL_WIRE_UDP_H
 #define SL_WIRE_UDP_H
 
@@ -30,8 +28,7 @@ struct sl_udp_view {
 
 /*
  * len: as the IP header says. Returns SL_UDP_HDR_LEN, SL_WIRE_TRUNCATED, SL_WIRE_HEADER (length
- * under 8, as in IPv6 jumbograms) or SL_WIRE_LENGTH. A length under len is legal: the rest is
- * ignored.
+ * under 8, as in IPv6 jumbograms) or SL_WIRE_LENGTH. A length under len is legal.
  */
 static inline int sl_udp_parse(const uint8_t *p, size_t len, struct sl_udp_view *v)
 {
@@ -50,7 +47,7 @@ static inline int sl_udp_parse(const uint8_t *p, size_t len, struct sl_udp_view 
 	return sizeof(*h);
 }
 
-/* Checksum 0: the caller fills it, with all ones for a sum of 0 (RFC 768). */
+/* Writes checksum 0: the caller fills it, with all ones for a sum of 0 (RFC 768). */
 static inline void sl_udp_write(struct sl_udp_hdr *h, uint16_t sport_be, uint16_t dport_be,
 				uint16_t payload_len)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reasons why a header is not usable. Parsers return the header's length (>= 0) or one of these.
- * They read nothing beyond the given length; their output is valid on success only.
- */
+/* Parsers return the header's length or one of these. Their output is valid on success only. */
 #ifndef SL_WIRE_VERDICT_H
 #define SL_WIRE_VERDICT_H
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adaptive polling: whether an idle worker polls before it sleeps (compare KVM's halt polling).
- * Polling that finds something saves a wake-up and the system calls around it. The worker polls
- * while those savings, weighted, exceed the time spent polling, otherwise only now and then. Each
- * kind of idle time is learnt separately.
+ * Whether an idle worker polls before it sleeps. It polls while the saved wake-ups and system
+ * calls, weighted, exceed the time spent; else only in trials. Worker.
  */
 #ifndef SL_WORKER_ADAPTIVE_POLL_H
 #define SL_WORKER_ADAPTIVE_POLL_H
@@ -27,7 +25,7 @@ enum {
 	/* Latency over processor time. */
 	SL_POLL_WEIGHT = 8,
 	SL_POLL_WEIGHT_LOCAL_THREADS = 2,
-	/* Replies are polled for as long as pays if they always come. */
+	/* Replies: as long as polling pays if they always come. */
 	SL_POLL_REPLY_SLEEPS = SL_POLL_WEIGHT,
 	SL_POLL_STEP = 16, /* the median moves by this part, plus as many ns */
 };
@@ -39,9 +37,9 @@ struct sl_adaptive_poll_kind {
 
 struct sl_adaptive_poll {
 	uint64_t wake_ns;   /* wake-up latency, or configured polling time */
-	uint64_t beside_ns; /* median, system calls around a sleep */
+	uint64_t beside_ns; /* median of system calls around a sleep */
 	bool always;        /* configured */
-	bool on;            /* in this idle time */
+	bool on;
 	enum sl_adaptive_poll_for what;
 	struct sl_adaptive_poll_kind kinds[SL_POLL_KINDS];
 };
@@ -54,6 +52,7 @@ static inline void sl_adaptive_poll_init(struct sl_adaptive_poll *s, uint64_t wa
 		s->kinds[i].found = SL_POLL_ONE_SLEEP;
 }
 
+/* Returns the cost of one sleep. */
 static inline uint64_t sl_adaptive_poll_sleep_ns(const struct sl_adaptive_poll *s)
 {
 	return s->wake_ns + s->beside_ns;
@@ -68,7 +67,7 @@ static inline uint64_t sl_adaptive_poll_max_ns(const struct sl_adaptive_poll *s)
 	       (s->what == SL_POLL_REPLIES ? SL_POLL_REPLY_SLEEPS : 1);
 }
 
-/* Returns true if the worker still polls after idle_ns. */
+/* Returns true to go on polling after idle_ns. */
 static inline bool sl_adaptive_poll_on(const struct sl_adaptive_poll *s, uint64_t idle_ns)
 {
 	return s->on && idle_ns <= sl_adaptive_poll_max_ns(s);
@@ -88,6 +87,7 @@ static inline bool sl_adaptive_poll_begin(struct sl_adaptive_poll *s,
 	return s->on = sl_adaptive_poll_on(s, idle_ns);
 }
 
+/* Ends the idle time, and learns. `found`: something came. */
 static inline void sl_adaptive_poll_end(struct sl_adaptive_poll *s, bool found, uint64_t idle_ns)
 {
 	struct sl_adaptive_poll_kind *k = &s->kinds[s->what];
@@ -109,7 +109,7 @@ static inline void sl_adaptive_poll_slept(struct sl_adaptive_poll *s, uint64_t b
 {
 	uint64_t step_ns = s->beside_ns / SL_POLL_STEP + SL_POLL_STEP;
 
-	/* More than a wake-up may cost means a busy machine. */
+	/* More than a wake-up can cost means a busy machine. */
 	if (beside_ns > s->beside_ns && s->beside_ns < SL_WAKEUP_MAX_NS)
 		s->beside_ns += step_ns;
 	else

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters between TCP and a client, by listener: PROXY, TLS, both or none. */
 #include "worker/filters.h"
 
 #include <errno.h>

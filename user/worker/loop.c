@@ -3,6 +3,7 @@
  * A worker's event loop: run_once() is one burst. Without work the worker polls (adaptive_poll.h),
  * then sleeps.
  */
+#include "worker/upstream.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -34,13 +35,12 @@ static unsigned receive_frames(struct sl_worker *w, uint64_t now_ns)
 	return total + sl_handover_poll(&w->net);
 }
 
-/* Returns the requests and stream parts received. ACKs do not count as found by polling. */
+/* Excludes ACKs, which do not count as found by polling. */
 static uint64_t requests_seen(const struct sl_core *c)
 {
 	return c->stats.requests + c->stats.stream_parts_in;
 }
 
-/* Runs one burst to completion. Returns the amount of work. */
 static unsigned run_once(struct sl_worker *w)
 {
 	struct sl_core *c = &w->core;
@@ -50,15 +50,21 @@ static unsigned run_once(struct sl_worker *w)
 
 	sl_core_set_now(c, now_ns);
 	sl_net_set_now(&w->net, now_ns);
+	if (w->upstreams)
+		sl_upstreams_set_now(w->upstreams, now_ns);
 	n = sl_worker_read_mailbox(w);
 	n += receive_frames(w, now_ns);
 	n += sl_sock_poll(c->sock, now_ns);
+	if (w->upstreams)
+		n += sl_upstreams_receive(w->upstreams);
 	answers = sl_rpc_poll(c->rpc, now_ns);
 	n += answers;
 	sl_tcp_timer(c->tcp);
 	n += sl_core_run(c);
 	sl_rpc_flush(c->rpc, now_ns); /* first: backends compute during transmission */
 	sl_core_flush(&w->core);
+	if (w->upstreams)
+		n += sl_upstreams_send(w->upstreams);
 	n += sl_tcp_output(w->core.tcp);
 	n += sl_sock_output(c->sock);
 	sl_net_flush(&w->net);
@@ -82,6 +88,8 @@ static uint64_t next_ns(struct sl_worker *w)
 	}
 	next = sl_min_ns(next, due);
 	next = sl_min_ns(next, sl_sock_next_ns(w->core.sock));
+	if (w->upstreams)
+		next = sl_min_ns(next, sl_upstreams_next_ns(w->upstreams));
 	due = sl_rpc_next_ns(w->core.rpc);
 	return sl_min_ns(next, due);
 }
@@ -95,10 +103,6 @@ static bool is_among(const struct epoll_event *events, int n, int fd)
 	return false;
 }
 
-/*
- * Sleeps until a packet, message, completion or timer. Returns true if the RPC has events.
- * *asleep_ns: time asleep.
- */
 static bool sleep_in_epoll(struct sl_worker *w, uint64_t *asleep_ns)
 {
 	SL_UNINIT struct epoll_event events[WAIT_EVENTS];
@@ -119,22 +123,27 @@ static bool sleep_in_epoll(struct sl_worker *w, uint64_t *asleep_ns)
 	*asleep_ns = woken_ns - now_ns;
 	if (n > 0)
 		w->busy_ns = woken_ns;
-	/* Read only if signalled: most sleeps end for other reasons. */
 	if (is_among(events, n, w->wake_fd) && read(w->wake_fd, &count, sizeof(count)) < 0 &&
 	    errno != EAGAIN)
-		w->stopping = true; /* our own eventfd is gone */
+		w->stopping = true;
 	return is_among(events, n, sl_rpc_fd(w->core.rpc));
 }
 
-/* Arms all wake-ups, then runs once more before sleeping: nothing that came meanwhile is missed. */
+static bool arm_upstreams(struct sl_worker *w)
+{
+	return !w->upstreams || sl_upstreams_arm(w->upstreams);
+}
+
 static void sleep_until_event(struct sl_worker *w)
 {
 	uint64_t from_ns = sl_now_ns(), asleep_ns = 0;
 	bool rang = true;
 
 	sl_handover_arm(&w->net);
-	if (sl_rpc_arm(w->core.rpc) && !run_once(w))
+	if (sl_rpc_arm(w->core.rpc) && !run_once(w) && arm_upstreams(w))
 		rang = sleep_in_epoll(w, &asleep_ns);
+	if (w->upstreams)
+		sl_upstreams_disarm(w->upstreams);
 	sl_rpc_disarm(w->core.rpc, rang);
 	sl_handover_disarm(&w->net);
 	if (asleep_ns)
@@ -180,5 +189,9 @@ void sl_worker_run(struct sl_worker *w)
 		}
 		if (w->draining && sl_core_idle(&w->core))
 			atomic_store_explicit(&w->drained, true, memory_order_release);
+	}
+	if (w->upstreams) {
+		sl_upstreams_stop(w->upstreams);
+		sl_net_flush(&w->net);
 	}
 }

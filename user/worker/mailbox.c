@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's mailbox. Neither side waits for the other. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "core/reload.h"
 #include "net/route.h"
 #include "rpc/rpc.h"
+#include "worker/upstream.h"
 #include "worker/worker.h"
 
 enum { MAILBOX_LEN = 1024 };
@@ -43,11 +43,12 @@ void sl_worker_mailbox_close(struct sl_worker *w)
 
 int sl_worker_send(struct sl_worker *w, struct sl_worker_msg *msg)
 {
-	uint64_t one = 1;
+	const uint64_t one = 1;
 
 	if (!sl_mpsc_put_ptr(w->mailbox, msg))
 		return -EAGAIN;
-	return write(w->wake_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN ? 0 : -errno;
+	(void)!write(w->wake_fd, &one, sizeof(one)); /* the message is the worker's */
+	return 0;
 }
 
 int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
@@ -64,14 +65,16 @@ int sl_worker_tell(struct sl_worker *w, const struct sl_worker_msg *msg)
 
 static void set_link(struct sl_worker *w, const struct sl_worker_msg *m)
 {
-	const uint16_t mtu = (uint16_t)m->number;
 	bool lowered = false;
 
 	for (unsigned i = 0; i < w->port_cnt; i++) {
+		uint16_t mtu;
+
 		if (w->ports[i]->ifindex != m->ifindex)
 			continue;
-		lowered |= mtu < w->ports[i]->mtu;
-		w->ports[i]->mtu = mtu;
+		mtu = w->ports[i]->mtu;
+		sl_port_set_mtu(w->ports[i], m->number);
+		lowered |= w->ports[i]->mtu < mtu;
 		memcpy(w->ports[i]->mac, m->mac, sizeof(m->mac));
 	}
 	if (lowered)
@@ -101,6 +104,11 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 			sl_sock_set_listeners(w->core.sock, m->listeners, m->listener_cnt);
 			free(m->listeners);
 			break;
+		case SL_WORKER_UPSTREAM:
+			sl_upstream_add(w->upstreams, m->upstream, w->epoll_fd);
+			break;
+		case SL_WORKER_UPSTREAM_LEAVE: sl_upstream_leave(m->upstream); break;
+		case SL_WORKER_UPSTREAM_HEALTH: sl_upstream_set_health(m->upstream, m->why); break;
 		case SL_WORKER_DRAIN:
 			w->draining = true;
 			sl_sock_set_listeners(w->core.sock, NULL, 0);

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -16,6 +17,7 @@
 #include "rpc/rpc.h"
 #include "sandbox/sandbox.h"
 #include "worker/filters.h"
+#include "worker/upstream.h"
 
 int sl_worker_init(struct sl_worker *w, const struct sl_config *cfg, unsigned index,
 		   uint32_t frame_size)
@@ -58,6 +60,12 @@ int sl_worker_build(struct sl_worker *w, const struct sl_config *cfg,
 		rc = sl_core_init(&w->core, cfg, &w->net, maps);
 	if (!rc)
 		rc = sl_worker_filters_init(w, cfg, tls);
+	if (!rc && sl_config_server_ports(cfg)) {
+		w->upstreams = sl_upstreams_new(
+			w->core.tcp, w->net.umem, sl_config_server_ports(cfg),
+			sl_core_server_conns(cfg, w->net.umem->frame_size), sl_now_ns());
+		rc = w->upstreams ? 0 : -ENOMEM;
+	}
 	if (!rc)
 		rc = sl_worker_mailbox_open(w);
 	if (rc)
@@ -89,7 +97,7 @@ int sl_worker_add_port(struct sl_worker *w, struct sl_port *p)
 		return rc;
 	w->ports[w->port_cnt] = p;
 	__atomic_store_n(&w->port_cnt, w->port_cnt + 1, __ATOMIC_RELEASE);
-	p->ops->flush(p); /* fills the ring */
+	p->ops->flush(p);
 	return 0;
 }
 
@@ -104,7 +112,7 @@ static void *thread_main(void *arg)
 	rc = w->cpu >= 0 ? sl_cpu_pin((unsigned)w->cpu) : 0;
 	if (rc)
 		sl_log_warn("cannot pin to cpu %d: %s", w->cpu, strerror(-rc));
-	sl_sandbox_thread(SL_THREAD_WORKER);
+	sl_sandbox_thread(w->upstreams ? SL_THREAD_WORKER_OF_SERVERS : SL_THREAD_WORKER);
 	sl_worker_run(w);
 	return NULL;
 }
@@ -139,6 +147,7 @@ void sl_worker_stop(struct sl_worker *w)
 void sl_worker_fini(struct sl_worker *w)
 {
 	sl_worker_mailbox_close(w);
+	sl_upstreams_free(w->upstreams);
 	if (w->core.cfg)
 		sl_core_fini(&w->core);
 	sl_worker_filters_fini(w);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames: the only packet and payload memory of a worker, and their owners.
+ * Frames: a worker's only memory of packets and payload.
  *
- * A worker's UMEM is cut into frames of 2 KiB (4 KiB for an MTU above 1500), registered with AF_XDP
- * and RDMA devices. Each frame has a struct sl_frame, a cache line, and exactly one owner:
+ * A worker's UMEM has frames of 2 KiB (4 KiB for an MTU above 1500), registered with AF_XDP and
+ * RDMA devices. Each has a struct sl_frame, a cache line, and exactly one owner:
  *
  *        +--------------------------- sl_frame_put ------------------------------+
  *        v                                                                       |
@@ -12,8 +12,8 @@
  *        +-> HELD ----------|
  *        +-> TX <-> UNACKED    built by tcp or udp; TX: in the tx ring, the kernel reads it
  *
- * A completion makes a frame in the tx ring UNACKED if `retain` is set, else FREE. An
- * acknowledgement before that clears retain.
+ * A completion makes a TX frame UNACKED if `retain` is set, else FREE. An earlier acknowledgement
+ * clears retain.
  */
 #ifndef SL_XIO_FRAME_H
 #define SL_XIO_FRAME_H
@@ -40,19 +40,19 @@ enum {
 
 struct sl_frame {
 	struct sl_frame *next;
-	uint8_t *data;   /* first valid byte */
-	uint32_t index;  /* constant */
-	uint16_t len;    /* from data */
+	uint8_t *data;
+	uint32_t index; /* constant */
+	uint16_t len;
 	uint8_t state;   /* enum sl_frame_state */
-	uint8_t port;    /* rx: received from; tx: to send through */
+	uint8_t port;    /* receives (rx) or sends (tx) the frame */
 	uint8_t retain;  /* tx: keep after completion */
 	uint8_t flags;   /* owner's; rx: enum sl_net_flags */
-	uint16_t l3_off; /* rx: IP header, from the start of the frame */
+	uint16_t l3_off; /* rx: IP header, from the frame's start */
 	uint32_t seq;    /* tcp: of the first payload byte */
 	uint64_t rx_ns;  /* rx: stamped by XDP, 0: unknown */
 	union {
-		uint64_t xmit_ns; /* tcp tx: time of the last transmission */
-		uint64_t take_ns; /* rx: when user space took it */
+		uint64_t xmit_ns; /* tcp tx: last transmission */
+		uint64_t take_ns; /* rx: taken by user space */
 	};
 	union {
 		struct {
@@ -66,9 +66,9 @@ struct sl_frame {
 	uint16_t l2_off; /* rx, by net: Ethernet header, as l3_off */
 	union {
 		uint64_t flow_hash;   /* rx, by net: sl_flow_hash() */
-		uint64_t payload_sum; /* tcp tx: partial checksum of the payload */
+		uint64_t payload_sum; /* tcp tx: of the payload, partial */
 		struct {
-			uint32_t holder_prev, holder_next; /* tcp: ooo.c */
+			uint32_t holder_prev, holder_next;
 		};
 	};
 };
@@ -78,36 +78,34 @@ struct sl_umem {
 	uint8_t *area;
 	size_t area_len;
 	uint32_t frame_size;
-	uint32_t frame_shift; /* frame_size == 1 << frame_shift */
+	uint32_t frame_shift;
 	uint32_t frame_cnt;
 	struct sl_frame *frames;
-	struct sl_frame **free; /* stack: recently used frames are warm */
+	struct sl_frame **free; /* stack */
 	uint32_t free_cnt;
-	uint32_t low_water; /* below it no new bodies; below half of it no new connections */
-	uint16_t *lent;     /* SL_DEBUG: spans of sends that refer to the frame */
+	uint32_t low_water; /* below: no new bodies; below half: no new connections */
+	uint16_t *lent;     /* SL_DEBUG: sends that refer to the frame */
 };
 
-/*
- * Maps area and metadata; low_water is a sixteenth. frame_size: a power of two from 2048 to 65536.
- * Returns 0 or -errno.
- */
+/* frame_size: a power of two from 2048 to 65536. Returns 0, -EINVAL or -ENOMEM. */
 int sl_umem_init(struct sl_umem *u, uint32_t frame_size, uint32_t frame_cnt);
-/* All frames must be free or forgotten, and all ports closed. */
+/* Frees the memory. All frames must be free or forgotten, all ports closed. */
 void sl_umem_fini(struct sl_umem *u);
 
-/* Counts per state: for tests. */
+/* Counts frames per state, out[SL_FRAME_STATE_CNT], for tests. */
 void sl_umem_census(const struct sl_umem *u, uint32_t *out);
 
+/* Convert a frame to its memory, and an address in the UMEM to its frame. */
 static inline uint8_t *sl_frame_base(const struct sl_umem *u, const struct sl_frame *f)
 {
 	return u->area + ((size_t)f->index << u->frame_shift);
 }
-
 static inline struct sl_frame *sl_frame_at(const struct sl_umem *u, uint64_t addr)
 {
 	return &u->frames[addr >> u->frame_shift];
 }
 
+/* Returns the free bytes behind the data. */
 static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_frame *f)
 {
 	return (size_t)(sl_frame_base(u, f) + u->frame_size - (f->data + f->len));
@@ -117,7 +115,7 @@ static inline size_t sl_frame_tailroom(const struct sl_umem *u, const struct sl_
 void sl_frame_check_get(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
 void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f);
 void sl_frame_check_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state);
-/* Bytes that a transport reads until completion. step: 1 from now on, -1 no more, 0 read now. */
+/* Same for bytes that a transport reads. step: 1: begins; -1: ended; 0: reads now. */
 void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step);
 #ifdef SL_DEBUG
 #define SL_FRAME_CHECK(call) (call)
@@ -126,8 +124,8 @@ void sl_frame_check_lent(struct sl_umem *u, const void *bytes, int step);
 #endif
 
 /*
- * Takes a free frame into `state` (HELD, FILL, TX or UNACKED): data = base + headroom, len 0, other
- * fields zero. Returns NULL if none is left; the caller counts SL_DROP_NO_FRAME.
+ * Takes a free frame into `state`, with data = base + headroom and other fields zero. Returns NULL
+ * if none is left; the caller counts SL_DROP_NO_FRAME.
  */
 static inline struct sl_frame *sl_frame_get(struct sl_umem *u, enum sl_frame_state state,
 					    uint16_t headroom)
@@ -145,6 +143,7 @@ static inline struct sl_frame *sl_frame_get(struct sl_umem *u, enum sl_frame_sta
 	return f;
 }
 
+/* Frees a frame, not in a ring. */
 static inline void sl_frame_put(struct sl_umem *u, struct sl_frame *f)
 {
 	SL_FRAME_CHECK(sl_frame_check_put(u, f));
@@ -152,7 +151,7 @@ static inline void sl_frame_put(struct sl_umem *u, struct sl_frame *f)
 	u->free[u->free_cnt++] = f;
 }
 
-/* Passes a frame to its next owner. */
+/* Changes the state; SL_FRAME_CHECK rejects wrong ones. */
 static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_frame_state state)
 {
 	(void)u;
@@ -160,7 +159,7 @@ static inline void sl_frame_to(struct sl_umem *u, struct sl_frame *f, enum sl_fr
 	f->state = (uint8_t)state;
 }
 
-/* Called by ports after transmission. */
+/* Frees a sent frame, or makes it UNACKED (retain). Called by ports. */
 static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
 {
 	if (f->retain)
@@ -169,7 +168,7 @@ static inline void sl_frame_tx_done(struct sl_umem *u, struct sl_frame *f)
 		sl_frame_put(u, f);
 }
 
-/* Called by tcp, in any state. */
+/* Frees a frame of tcp, at once or after transmission. */
 static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
 {
 	if (f->state == SL_FRAME_TX)
@@ -178,6 +177,7 @@ static inline void sl_frame_acked(struct sl_umem *u, struct sl_frame *f)
 		sl_frame_put(u, f);
 }
 
+/* Frees a list linked by `next`. */
 static inline void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head)
 {
 	while (head) {
@@ -188,6 +188,7 @@ static inline void sl_frame_put_list(struct sl_umem *u, struct sl_frame *head)
 	}
 }
 
+/* Returns true if few frames are free. */
 static inline bool sl_umem_low(const struct sl_umem *u)
 {
 	return u->free_cnt < u->low_water;
@@ -195,7 +196,7 @@ static inline bool sl_umem_low(const struct sl_umem *u)
 
 /*
  * Bytes offered to the next layer. A layer that keeps all of them without a copy sets `frame` to
- * NULL and owns it, in the state HELD.
+ * NULL and owns it in the state HELD.
  */
 struct sl_chunk {
 	const uint8_t *ptr;

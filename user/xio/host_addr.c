@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include "xio/netdev.h"
 
 enum { EVENTS_PER_POLL = 256 };
 
@@ -126,17 +127,12 @@ static bool replace_lists(struct sl_host_addrs *h, const struct lists *l)
 
 int sl_host_addrs_open(struct sl_host_addrs *h, struct sl_err *err)
 {
-	const struct sockaddr_nl at = {
-		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
-	};
 	struct lists l;
-	int rc = 0;
+	int rc;
 
 	memset(h, 0, sizeof(*h));
-	h->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-	if (h->fd < 0 || bind(h->fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
-		rc = -errno;
+	h->fd = sl_netdev_events(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
+	rc = h->fd < 0 ? h->fd : 0;
 	if (!rc)
 		rc = read_lists(&l, h->fd);
 	if (rc) {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of the host, and MAC addresses and MTUs of its interfaces.
+ * The host's addresses, and its interfaces' MAC addresses and MTUs.
  *
- *   netlink event -> sl_host_addrs_poll -> getifaddrs -> sorted list, compared with the one before
- *
- * A flood of events costs at most one reading every SL_HOST_ADDRS_PERIOD_NS. One thread.
+ * Reads at most once in SL_HOST_ADDRS_PERIOD_NS. One thread.
  */
 #ifndef SL_XIO_HOST_ADDR_H
 #define SL_XIO_HOST_ADDR_H
@@ -24,33 +22,27 @@ struct sl_host_link {
 };
 
 struct sl_host_addrs {
-	struct sl_addr *addrs; /* port 0; unicast, without loopback; sorted, each once */
+	struct sl_addr *addrs; /* port 0; unicast without loopback; sorted, each once */
 	uint32_t addr_cnt;
 	struct sl_host_link *links; /* Ethernet only, sorted by name */
 	uint32_t link_cnt;
 
 	/* private */
-	int fd; /* netlink, -1: not open */
+	int fd; /* netlink; -1: closed */
 	bool changed;
 	uint64_t next_ns;
 };
 
-/*
- * Subscribes to changes and reads the lists. Returns 0, or -errno and a line in err; *h is then
- * closed.
- */
+/* Returns 0, or -errno and a line in err; *h is then closed. */
 int sl_host_addrs_open(struct sl_host_addrs *h, struct sl_err *err);
 
-/* Idempotent; *h may also be zero with fd -1. */
+/* Frees the lists. Idempotent; *h may also be zero with fd -1. */
 void sl_host_addrs_close(struct sl_host_addrs *h);
 
-/*
- * Reads pending events, and the lists if there were any. Returns true if a list has changed since
- * the last call. A failed reading leaves the lists, and is tried again later.
- */
+/* Returns true if a list has changed since the last call. A failed reading is repeated later. */
 bool sl_host_addrs_poll(struct sl_host_addrs *h, uint64_t now_ns);
 
-/* Returns the interface, or NULL. Valid until the next poll. */
+/* Returns the interface or NULL, valid until the next poll. */
 const struct sl_host_link *sl_host_addrs_link(const struct sl_host_addrs *h, const char *ifname);
 
 #endif

@@ -12,12 +12,14 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include "base/check.h"
 #include "base/rtattr.h"
+#include "xio/netdev.h"
 
 enum {
 	EVENTS_PER_POLL = 1024,
-	ANSWER_LEN = 32768, /* the kernel's dumps come in parts of at most this size */
-	ANSWERS_MAX = 1024, /* of a dump */
+	ANSWER_LEN = 32768, /* largest part of a dump */
+	ANSWERS_MAX = 1024, /* per dump */
 	ATTR_MAX = 31,
 	LIST_STEP = 64,
 };
@@ -32,13 +34,11 @@ struct dump {
 	struct list rules, routes, hops, neighbours;
 };
 
-/* Attributes of a message by type; NULL: absent. */
 struct attrs {
 	const struct rtattr *at[ATTR_MAX + 1];
 	bool unknown; /* a type above ATTR_MAX */
 };
 
-/* Returns a zeroed item, or NULL and errno; E2BIG: the list is full. */
 static void *add_item(struct list *l)
 {
 	if (l->cnt == l->max) {
@@ -87,7 +87,6 @@ static size_t addr_len(uint8_t family)
 	return family == 4 ? 4 : 16;
 }
 
-/* Copies an address of the family; returns false if it is absent or of another length. */
 static bool attr_addr(const struct attrs *a, unsigned type, uint8_t family, uint8_t *out)
 {
 	const struct rtattr *rta = a->at[type];
@@ -108,7 +107,7 @@ static bool is_prefix_len(uint8_t family, unsigned len)
 	return len <= 8 * addr_len(family);
 }
 
-/* Rules on properties that packets of the gateway do not have never match. */
+/* Rules on properties that packets of the gateway lack. */
 static bool never_matches(const struct attrs *a)
 {
 	const char *iif = a->at[FRA_IIFNAME] ? RTA_DATA(a->at[FRA_IIFNAME]) : NULL;
@@ -218,7 +217,7 @@ static int add_hops(struct dump *d, struct sl_host_route *r, const struct attrs 
 
 static bool is_skipped(const struct rtmsg *rt)
 {
-	/* The peer is never an address of this host, nor a group. */
+	/* Peers are never local or group addresses. */
 	if (rt->rtm_table == RT_TABLE_LOCAL || rt->rtm_flags & RTM_F_CLONED)
 		return true;
 	if (rt->rtm_tos || rt->rtm_src_len)
@@ -297,7 +296,6 @@ static const struct nlmsghdr *next_message(const struct nlmsghdr *nh, size_t *le
 	return (const struct nlmsghdr *)((const char *)nh + step);
 }
 
-/* Returns 1 at the end of the dump, 0 if there is more, or -errno. */
 static int read_answer(struct dump *d, const struct nlmsghdr *nh, size_t len, uint32_t seq)
 {
 	for (; NLMSG_OK(nh, len); nh = next_message(nh, &len)) {
@@ -322,7 +320,6 @@ static int read_answer(struct dump *d, const struct nlmsghdr *nh, size_t len, ui
 	return 0;
 }
 
-/* Receives a part of the kernel's answer. Returns its length, 0 for another sender's, or -errno. */
 static ssize_t receive_answer(int fd, void *answer)
 {
 	struct sockaddr_nl from = {0};
@@ -337,10 +334,7 @@ static ssize_t receive_answer(int fd, void *answer)
 	return len > ANSWER_LEN ? -EMSGSIZE : len;
 }
 
-/*
- * Asks for all objects of a type. Returns 0, -E2BIG for too many, or another -errno. The socket of
- * each dump is closed, so that the rest of an answer is lost.
- */
+/* -E2BIG: too many. */
 static int dump_objects(struct dump *d, uint16_t type, int af)
 {
 	struct {
@@ -385,17 +379,19 @@ static void free_dump(struct dump *d)
 	free(d->neighbours.items);
 }
 
-/* The kernel lists the rules of a family by priority. */
 static int read_both(struct dump *d, uint16_t type)
 {
-	int rc = dump_objects(d, type, AF_INET);
+	static const int families[] = {AF_INET, AF_INET6};
+	int rc = 0;
 
-	if (!rc)
-		rc = dump_objects(d, type, AF_INET6);
-	return rc == -EAFNOSUPPORT || rc == -EOPNOTSUPP ? 0 : rc;
+	for (unsigned i = 0; i < SL_ARRAY_LEN(families) && !rc; i++) {
+		rc = dump_objects(d, type, families[i]);
+		if (rc == -EAFNOSUPPORT || rc == -EOPNOTSUPP)
+			rc = 0; /* the host lacks the family */
+	}
+	return rc;
 }
 
-/* Takes the list. Returns true if it differs from the one before. */
 static bool replace_list(void *old, uint32_t *old_cnt, struct list *l)
 {
 	void **items = old;
@@ -452,23 +448,18 @@ static int read_neighbours(struct sl_host_routes *h, bool *changed)
 
 int sl_host_routes_open(struct sl_host_routes *h, struct sl_err *err)
 {
-	const struct sockaddr_nl at = {
-		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_NEIGH | RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE |
-			     RTMGRP_IPV4_RULE | 1U << (RTNLGRP_IPV6_RULE - 1),
-	};
 	bool changed = false;
-	int rc = 0;
+	int rc;
 
 	memset(h, 0, sizeof(*h));
-	h->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-	if (h->fd < 0 || bind(h->fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
-		rc = -errno;
+	h->fd = sl_netdev_events(RTMGRP_NEIGH | RTMGRP_LINK | RTMGRP_IPV4_ROUTE |
+				 RTMGRP_IPV6_ROUTE | RTMGRP_IPV4_RULE |
+				 1U << (RTNLGRP_IPV6_RULE - 1));
+	rc = h->fd < 0 ? h->fd : 0;
 	if (!rc)
 		rc = read_routes(h, &changed);
 	if (!rc)
 		rc = read_neighbours(h, &changed);
-	/* An interrupted dump is read again. */
 	h->routes_changed = h->neighbours_changed = rc == -EAGAIN;
 	if (!rc || rc == -EAGAIN)
 		return 0;
@@ -490,7 +481,7 @@ void sl_host_routes_close(struct sl_host_routes *h)
 
 static void drain_events(struct sl_host_routes *h)
 {
-	struct nlmsghdr event; /* the rest is cut off */
+	struct nlmsghdr event; /* the rest is not read */
 
 	for (int i = 0; i < EVENTS_PER_POLL; i++) {
 		ssize_t len = recv(h->fd, &event, sizeof(event), 0);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules, routes and neighbours of the host, as the kernel has them.
+ * Rules, routes and neighbours of the host.
  *
- *   netlink event -> sl_host_routes_poll -> dumps -> lists, compared with those before
- *
- * Floods are bounded: neighbours are read at most ten times a second, rules and routes once a
- * second, or once a minute if there are more than SL_HOST_ROUTES_MAX. One thread.
+ * Neighbours are read at most ten times a second, rules and routes once a second, or once a minute
+ * beyond SL_HOST_ROUTES_MAX. One thread.
  */
 #ifndef SL_XIO_HOST_ROUTE_H
 #define SL_XIO_HOST_ROUTE_H
@@ -18,7 +16,7 @@ enum {
 	SL_HOST_RULES_MAX = 256,
 	SL_HOST_ROUTES_MAX = 16384,
 	SL_HOST_HOPS_MAX = 2 * SL_HOST_ROUTES_MAX,
-	SL_HOST_NEIGHBOURS_MAX = 8192, /* the others count as unresolved */
+	SL_HOST_NEIGHBOURS_MAX = 8192, /* others count as unresolved */
 	SL_HOST_MULTIPATH_MAX = 16,
 };
 
@@ -28,19 +26,19 @@ enum {
 #define SL_HOST_ROUTES_PERIOD_NS     UINT64_C(1000000000)
 #define SL_HOST_ROUTES_BACKOFF_NS    UINT64_C(60000000000)
 
-/* Addresses: IPv4 in the first four bytes, the rest zero. All structs are without padding. */
+/* IPv4 addresses: the first four bytes, the rest zero. The structs have no padding. */
 struct sl_host_rule {
 	uint8_t src[16], dst[16];
 	uint32_t priority;
-	uint32_t table;   /* 0: no route, e.g. a rule with "unreachable", or one not understood */
-	int32_t suppress; /* ignores routes with prefixes of at most this length; -1: none */
+	uint32_t table;   /* 0: no route, as "unreachable" or an unknown rule */
+	int32_t suppress; /* ignores routes with prefixes up to this length; -1: none */
 	uint8_t family, src_len, dst_len, pad;
 };
 
 struct sl_host_hop {
 	uint8_t gateway[16];
 	int32_t ifindex;
-	uint8_t family; /* of the gateway; 0: the destination is on the link */
+	uint8_t family; /* of the gateway; 0: on-link */
 	uint8_t pad[3];
 };
 
@@ -57,7 +55,7 @@ struct sl_host_neighbour {
 	int32_t ifindex;
 	uint8_t mac[6];
 	uint8_t family;
-	bool stale; /* the kernel would verify it at the next packet */
+	bool stale; /* the kernel would verify it at its next packet */
 };
 
 struct sl_host_routes {
@@ -66,26 +64,20 @@ struct sl_host_routes {
 	struct sl_host_hop *hops;
 	struct sl_host_neighbour *neighbours;
 	uint32_t rule_cnt, route_cnt, hop_cnt, neighbour_cnt;
-	bool too_many; /* more than SL_HOST_ROUTES_MAX: the lists of rules and routes are empty */
+	bool too_many; /* beyond SL_HOST_ROUTES_MAX: no rules and routes */
 
 	/* private */
-	int fd; /* events, -1: not open */
+	int fd; /* netlink; -1: closed */
 	bool routes_changed, neighbours_changed;
-	uint64_t routes_ns, neighbours_ns; /* not before */
+	uint64_t routes_ns, neighbours_ns; /* earliest reading */
 };
 
-/*
- * Subscribes to changes and reads the lists. Returns 0, or -errno and a line in err; *h is then
- * closed.
- */
+/* Returns 0, or -errno and a line in err; *h is then closed. */
 int sl_host_routes_open(struct sl_host_routes *h, struct sl_err *err);
-/* Idempotent; *h may also be zero with fd -1. */
+/* Frees the lists. Idempotent; *h may also be zero with fd -1. */
 void sl_host_routes_close(struct sl_host_routes *h);
 
-/*
- * Reads pending events, and the lists that they are about. Returns true if a list has changed since
- * the last call. A failed reading leaves the list, and is tried again later.
- */
+/* Returns true if a list has changed since the last call. A failed reading is repeated later. */
 bool sl_host_routes_poll(struct sl_host_routes *h, uint64_t now_ns);
 
 #endif

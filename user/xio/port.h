@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Interface to packet I/O: a port is one queue of one interface. AF_XDP implements it (xsk_port.h),
- * and tests/support/fake_port.h. Only its worker calls it.
- */
+/* Packet I/O: a port is a queue of an interface. Called only by its worker. */
 #ifndef SL_XIO_PORT_H
 #define SL_XIO_PORT_H
 
 #include <stdint.h>
 #include "xio/frame.h"
 
-enum { SL_BURST = 64, SL_MAX_PORTS = 16 };
+enum { SL_BURST = 64, SL_MAX_PORTS = 16, SL_MTU_MAX = 9000, SL_FRAME_SIZE_MAX = 4096 };
 
 enum sl_port_mode { SL_PORT_ZEROCOPY, SL_PORT_COPY, SL_PORT_GENERIC, SL_PORT_FAKE };
 
 struct sl_port;
 
 struct sl_port_ops {
-	/*
-	 * Returns up to max received frames, which the caller owns: state RX, rx_ns and take_ns
-	 * set.
-	 */
+	/* Returns up to max received frames, which the caller owns, with rx_ns and take_ns. */
 	unsigned (*rx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			     uint64_t now_ns);
-	/* Queues frames (TX, or UNACKED with retain). Returns how many were taken, in order. */
+	/* Queues frames (TX, or UNACKED with retain). Returns how many were taken. */
 	unsigned (*tx_burst)(struct sl_port *p, struct sl_frame **frames, unsigned cnt);
 	/* Once per loop: completions, refill, wake-up of the kernel. */
 	void (*flush)(struct sl_port *p);
@@ -34,7 +28,7 @@ struct sl_port_stats {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
 	uint64_t rx_wakeups, tx_wakeups;
 	uint64_t rx_dropped, rx_ring_full, fill_empty,
-		tx_invalid; /* from the kernel: sl_xsk_stats(); rx_dropped also from here */
+		tx_invalid; /* by the kernel: sl_xsk_stats(); rx_dropped also by the port */
 };
 
 struct sl_port {
@@ -43,7 +37,8 @@ struct sl_port {
 	uint8_t index; /* in its worker */
 	uint8_t mode;  /* enum sl_port_mode */
 	uint8_t mac[6];
-	uint16_t mtu; /* largest IP packet */
+	uint16_t mtu;    /* largest IP packet that a frame holds */
+	uint16_t rx_mtu; /* largest one received: in several frames, if `chains` */
 	uint16_t queue;
 	bool partial_csum; /* an L4 checksum may be the pseudo-header sum only */
 	bool chains;       /* packets longer than a frame arrive, too */
@@ -53,7 +48,19 @@ struct sl_port {
 	struct sl_port_stats stats;
 };
 
-/* Returns the mode's name for status and logs. */
+/* Returns the largest IP packet in a received frame of that size. */
+uint32_t sl_port_frame_mtu(uint32_t frame_size);
+
+/*
+ * Returns true if packets longer than a frame may arrive: by the MTU, or from senders on
+ * this host in generic mode. The XDP program and the socket then accept fragments.
+ */
+bool sl_port_wants_chains(bool generic, uint32_t mtu);
+
+/* Sets mtu and rx_mtu by the interface's. */
+void sl_port_set_mtu(struct sl_port *p, uint32_t mtu);
+
+/* Returns a static name. */
 const char *sl_port_mode_name(enum sl_port_mode mode);
 
 #endif

@@ -76,7 +76,6 @@ static int ethtool(int fd, struct ifreq *ifr, void *cmd)
 	return ioctl(fd, SIOCETHTOOL, ifr);
 }
 
-/* Drivers count combined and receive-only queues separately. */
 static void read_queues(int fd, struct ifreq *ifr, struct sl_nic_info *out)
 {
 	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
@@ -280,10 +279,11 @@ fail:
 	return NULL;
 }
 
-static int load_pass(enum bpf_prog_type type, const struct btf *btf, int func_id, int target_fd)
+static int load_pass(enum bpf_prog_type type, const struct btf *btf, int func_id, int target_fd,
+		     uint32_t flags)
 {
 	const struct bpf_func_info func = {.type_id = (__u32)func_id};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .prog_flags = flags);
 
 	if (btf) {
 		opts.prog_btf_fd = (__u32)btf__fd(btf);
@@ -305,9 +305,9 @@ int sl_probe_freplace(void)
 
 	if (!btf)
 		return -ENOTSUP;
-	target_fd = load_pass(BPF_PROG_TYPE_XDP, btf, func_id, -1);
+	target_fd = load_pass(BPF_PROG_TYPE_XDP, btf, func_id, -1, 0);
 	if (target_fd >= 0)
-		ext_fd = load_pass(BPF_PROG_TYPE_EXT, btf, func_id, target_fd);
+		ext_fd = load_pass(BPF_PROG_TYPE_EXT, btf, func_id, target_fd, 0);
 	if (ext_fd >= 0)
 		link_fd = bpf_link_create(ext_fd, 0, 0, NULL);
 	if (link_fd < 0)
@@ -322,13 +322,17 @@ int sl_probe_freplace(void)
 	return err;
 }
 
-static int attach_pass(int ifindex, bool generic)
+/* Fragments need Linux 5.18. */
+static int attach_pass(int ifindex, bool generic, uint32_t mtu)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts,
 		    .flags = generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE);
 	int prog_fd, link_fd;
 
-	prog_fd = load_pass(BPF_PROG_TYPE_XDP, NULL, 0, -1);
+	prog_fd = load_pass(BPF_PROG_TYPE_XDP, NULL, 0, -1,
+			    sl_port_wants_chains(generic, mtu) ? BPF_F_XDP_HAS_FRAGS : 0);
+	if (prog_fd < 0)
+		prog_fd = load_pass(BPF_PROG_TYPE_XDP, NULL, 0, -1, 0);
 	if (prog_fd < 0)
 		return -errno;
 	link_fd = bpf_link_create(prog_fd, ifindex, BPF_XDP, &opts);
@@ -338,9 +342,9 @@ static int attach_pass(int ifindex, bool generic)
 	return link_fd;
 }
 
-int sl_probe_attach(int ifindex, bool generic)
+int sl_probe_attach(const struct sl_nic_info *nic, bool generic)
 {
-	int link_fd = attach_pass(ifindex, generic);
+	int link_fd = attach_pass(nic->ifindex, generic, nic->mtu);
 
 	if (link_fd < 0)
 		return link_fd;
@@ -360,19 +364,19 @@ int sl_probe_xsk(const char *ifname, uint16_t queue, bool *chains)
 		return err;
 	if (nic.xdp_prog_id)
 		return -EBUSY;
-	link_fd = attach_pass(nic.ifindex, false);
+	link_fd = attach_pass(nic.ifindex, false, nic.mtu);
 	if (link_fd < 0) {
 		generic = true;
-		link_fd = attach_pass(nic.ifindex, true);
+		link_fd = attach_pass(nic.ifindex, true, nic.mtu);
 	}
 	if (link_fd < 0)
 		return link_fd;
-	err = sl_umem_init(&umem, nic.mtu > 1500 ? 4096 : 2048, FRAME_CNT);
+	err = sl_umem_init(&umem, nic.mtu > 1500 ? SL_FRAME_SIZE_MAX : 2048, FRAME_CNT);
 	if (err) {
 		close(link_fd);
 		return err;
 	}
-	mode = sl_xsk_trial(ifname, queue, generic, &umem, chains);
+	mode = sl_xsk_trial(ifname, queue, generic, nic.mtu, &umem, chains);
 	sl_umem_fini(&umem);
 	close(link_fd);
 	return mode;

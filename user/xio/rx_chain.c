@@ -19,7 +19,7 @@ static uint64_t pseudo_sum(const struct sl_rx_chain *c, uint32_t l4_len)
 			      : sl_csum_pseudo6(v6->src, v6->dst, SL_IP_PROTO_TCP, l4_len);
 }
 
-/* Returns the offset of TCP from that of IP, and the length of TCP as IP says; 0: other packet. */
+/* Length of the IP header, and in *l4_len of TCP; 0: no TCP. */
 static uint16_t find_l4(struct sl_rx_chain *c, const uint8_t *ip, size_t room, uint16_t type,
 			uint32_t *l4_len)
 {
@@ -47,7 +47,6 @@ static uint16_t find_l4(struct sl_rx_chain *c, const uint8_t *ip, size_t room, u
 	return 0;
 }
 
-/* Returns false for anything but a long TCP segment with a partial checksum. */
 static bool begin_chain(struct sl_rx_chain *c, const struct sl_frame *f)
 {
 	const struct sl_tcp_hdr *tcp;
@@ -74,10 +73,18 @@ static bool begin_chain(struct sl_rx_chain *c, const struct sl_frame *f)
 	    tcp->flags & (SL_TCP_SYN | SL_TCP_RST | SL_TCP_URG))
 		return false;
 	c->left = l4_len - (uint32_t)tcp_len;
-	return sl_csum_l4_partial(pseudo_sum(c, l4_len), tcp->csum_be);
+	c->sum = pseudo_sum(c, l4_len);
+	c->summed = 0;
+	c->whole = !c->partial_csum || !sl_csum_l4_partial(c->sum, tcp->csum_be);
+	return true;
 }
 
-/* Writes the headers of the segment whose payload is behind them in the frame. */
+static void add_sum(struct sl_rx_chain *c, const uint8_t *bytes, uint32_t len)
+{
+	c->sum = sl_csum_join(c->sum, sl_csum_add(bytes, len, 0), c->summed);
+	c->summed += len;
+}
+
 static void write_header(struct sl_rx_chain *c, struct sl_frame *f, bool last)
 {
 	struct sl_ip4_hdr *v4 = (struct sl_ip4_hdr *)(f->data + c->l3_off);
@@ -89,7 +96,10 @@ static void write_header(struct sl_rx_chain *c, struct sl_frame *f, bool last)
 	memcpy(f->data, c->header, c->len);
 	tcp->seq_be = htobe32(c->seq);
 	tcp->flags = last ? c->flags : (uint8_t)(c->flags & ~LAST_ONLY);
-	tcp->csum_be = sl_csum_fold(pseudo_sum(c, l4_len));
+	tcp->csum_be = 0;
+	tcp->csum_be = c->partial_csum
+			       ? sl_csum_fold(pseudo_sum(c, l4_len))
+			       : sl_csum_finish(sl_csum_add(tcp, l4_len, pseudo_sum(c, l4_len)));
 	if (c->family == 4) {
 		v4->total_len_be = htobe16((uint16_t)(ip_len + l4_len));
 		v4->csum_be = 0;
@@ -99,34 +109,61 @@ static void write_header(struct sl_rx_chain *c, struct sl_frame *f, bool last)
 	}
 }
 
+static void make_segment(struct sl_rx_chain *c, struct sl_frame *f, bool first, bool last)
+{
+	if (!first) {
+		f->data -= c->len;
+		f->len = (uint16_t)(f->len + c->len);
+	}
+	write_header(c, f, last);
+	c->seq += (uint32_t)(f->len - c->len);
+}
+
 static bool is_wrong(const struct sl_rx_chain *c, uint32_t payload, bool last)
 {
 	return payload > c->left || (last && payload != c->left);
 }
 
-bool sl_rx_chain_take(struct sl_rx_chain *c, struct sl_frame *f, bool more)
+/* Also drops a frame after which the chain cannot be right. */
+static enum sl_rx_chain_verdict add_frame(struct sl_rx_chain *c, struct sl_frame *f, bool first,
+					  bool last)
+{
+	const uint32_t headers = first ? (uint32_t)(c->len - c->l4_off) : 0;
+	const uint32_t payload = f->len - (first ? c->len : 0u);
+
+	if (is_wrong(c, payload, last))
+		return SL_RX_CHAIN_DROP;
+	c->left -= payload;
+	if (!c->whole) {
+		make_segment(c, f, first, last);
+		return SL_RX_CHAIN_PASS;
+	}
+	add_sum(c, first ? f->data + c->l4_off : f->data, headers + payload);
+	if (!last)
+		return c->frame_cnt < SL_RX_CHAIN_FRAMES ? SL_RX_CHAIN_WAIT : SL_RX_CHAIN_DROP;
+	if (sl_csum_fold(c->sum) != 0xffff)
+		return SL_RX_CHAIN_DROP;
+	for (uint32_t i = 0; i < c->frame_cnt; i++)
+		make_segment(c, c->frames[i], i == 0, i + 1 == c->frame_cnt);
+	return SL_RX_CHAIN_PASS;
+}
+
+enum sl_rx_chain_verdict sl_rx_chain_take(struct sl_rx_chain *c, struct sl_frame *f, bool more)
 {
 	const bool first = !c->open;
-	uint32_t payload;
+	enum sl_rx_chain_verdict verdict = SL_RX_CHAIN_DROP;
 
 	c->open = more;
+	c->frames[c->frame_cnt++] = f;
+	if (!first)
+		f->rx_ns = 0; /* the program stamps the first frame only */
 	if (first && !more)
-		return true;
+		return SL_RX_CHAIN_PASS;
 	if (first)
 		c->drop = !begin_chain(c, f);
-	if (c->drop)
-		return false;
-	payload = first ? (uint32_t)(f->len - c->len) : f->len;
-	if (is_wrong(c, payload, !more)) {
+	if (!c->drop)
+		verdict = add_frame(c, f, first, !more);
+	if (verdict == SL_RX_CHAIN_DROP)
 		c->drop = true;
-		return false;
-	}
-	if (!first) {
-		f->data -= c->len;
-		f->len = (uint16_t)(f->len + c->len);
-	}
-	write_header(c, f, !more);
-	c->seq += payload;
-	c->left -= payload;
-	return true;
+	return verdict;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's frames. Debug builds check each step against the diagram of frame.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,7 +20,7 @@
 #endif
 
 enum {
-	MIN_FRAME_SIZE = 2048, /* AF_XDP takes no less */
+	MIN_FRAME_SIZE = 2048,
 	MAX_FRAME_SIZE = 65536,
 };
 
@@ -38,7 +37,7 @@ static void *map_memory(size_t len)
 		p = mmap(NULL, len, prot, flags, -1, 0);
 		if (p == MAP_FAILED)
 			return NULL;
-		(void)madvise(p, len, MADV_HUGEPAGE); /* small pages work, too */
+		(void)madvise(p, len, MADV_HUGEPAGE);
 	}
 	(void)madvise(p, len, MADV_DONTDUMP); /* core dumps must not contain clients' data */
 	return p;
@@ -126,7 +125,7 @@ enum {
 	POISON_LEN = 256, /* without ASan: the headers */
 };
 
-/* Steps of the diagram, one bit per target. Only sl_frame_get() leaves FREE. */
+/* Steps of frame.h's diagram. Only sl_frame_get() leaves FREE. */
 #define TO(state) (1u << SL_FRAME_##state)
 static const uint8_t allowed_steps[SL_FRAME_STATE_CNT] = {
 	[SL_FRAME_FILL] = TO(RX) | TO(FREE), /* FREE: the port was closed */
@@ -161,7 +160,7 @@ void sl_frame_check_put(struct sl_umem *u, struct sl_frame *f)
 {
 	check_member(u, f);
 	SL_CHECK(allowed_steps[f->state] & (1u << SL_FRAME_FREE));
-	SL_CHECK(!u->lent[f->index]); /* or a later frame's bytes go to some backend */
+	SL_CHECK(!u->lent[f->index]); /* else a backend would get another frame's bytes */
 	memset(sl_frame_base(u, f), POISON_BYTE, POISON_LEN);
 	ASAN_POISON_MEMORY_REGION(sl_frame_base(u, f), u->frame_size);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A port on AF_XDP: xsk_open.c creates and binds it, xsk_port.c moves packets. */
+/* Internals of a port on AF_XDP. */
 #ifndef SL_XIO_XSK_H
 #define SL_XIO_XSK_H
 
@@ -36,14 +36,15 @@ struct xsk_port {
 	bool registered;
 	struct sl_xsk_options opt;
 	int ctl_fd;         /* for ioctls in the interface's namespace */
-	uint32_t queue_cnt; /* of the interface: all have sockets, or are not to be served */
+	uint32_t queue_cnt; /* expected number of the interface's queues */
+	uint32_t mtu;       /* the interface's, when opened */
 };
 
+/* Convert the port. */
 static inline struct xsk_port *sl_xsk_self(struct sl_port *p)
 {
 	return (struct xsk_port *)p;
 }
-
 static inline const struct xsk_port *sl_xsk_self_const(const struct sl_port *p)
 {
 	return (const struct xsk_port *)p;
@@ -51,11 +52,11 @@ static inline const struct xsk_port *sl_xsk_self_const(const struct sl_port *p)
 
 extern const struct sl_port_ops sl_xsk_ops;
 
-/* Fills the fill ring. */
+/* Fills the fill ring from free frames. */
 void sl_xsk_refill(struct xsk_port *x);
-/* Writes the limit of SYNs and datagrams for the XDP program. */
+/* Publishes the SYN limit, if changed: the XDP program reads the cache line. */
 void sl_xsk_renew_open_limit(struct xsk_port *x);
-/* Closes socket and UMEM, if they are open. */
+/* Deletes socket and UMEM; repeatable. Frames in rings keep their states. */
 void sl_xsk_delete_socket(struct xsk_port *x);
 
 #endif

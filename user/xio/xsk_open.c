@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Set-up of AF_XDP ports. */
 #include <errno.h>
 #include <linux/if_xdp.h>
 #include <stdio.h>
@@ -26,8 +25,6 @@
 enum {
 	DEFAULT_RING = 2048,
 	SEND_BUFFER = 32 << 20,
-	XDP_HEADROOM = 256,
-	LINK_HEADER = 14 + 2 * 4,
 	BIND_TRIES = 100,
 };
 
@@ -47,7 +44,6 @@ static int create_umem(struct xsk_port *x)
 	return err;
 }
 
-/* Uses the socket of the UMEM. */
 static int bind_socket(struct xsk_port *x, uint16_t mode_flag)
 {
 	const struct sl_xsk_options *o = &x->opt;
@@ -65,7 +61,7 @@ static int bind_socket(struct xsk_port *x, uint16_t mode_flag)
 	return err;
 }
 
-/* A socket cannot be bound again after a failed bind. */
+/* A failed bind cannot be repeated on the same socket. */
 static int try_bind(struct xsk_port *x, uint16_t mode_flag)
 {
 	int err = create_umem(x);
@@ -90,26 +86,35 @@ static int bind_patiently(struct xsk_port *x, uint16_t mode_flag)
 	return err;
 }
 
-/* Zero-copy needs native XDP. */
-static int bind_best(struct xsk_port *x, bool generic)
+/* Without XDP_USE_SG if the kernel or driver lacks it. */
+static int bind_mode(struct xsk_port *x, uint16_t mode_flag, bool chains)
 {
+	int err = -EINVAL;
+
+	if (chains)
+		err = bind_patiently(x, mode_flag | XDP_USE_SG);
+	x->port.chains = !err;
+	if (err && err != -EBUSY && err != -EPERM)
+		err = bind_patiently(x, mode_flag);
+	return err;
+}
+
+/* Zero-copy needs native XDP. */
+static int bind_best(struct xsk_port *x, bool generic, uint32_t mtu)
+{
+	const bool chains = sl_port_wants_chains(generic, mtu);
 	int err = -EOPNOTSUPP;
 
 	if (!generic && x->opt.wish != SL_XSK_COPY_ONLY) {
-		err = bind_patiently(x, XDP_ZEROCOPY);
-		if (!err) {
+		err = bind_mode(x, XDP_ZEROCOPY, chains);
+		if (!err)
 			x->port.mode = SL_PORT_ZEROCOPY;
-			return 0;
-		}
-		if (err == -EBUSY || err == -EPERM)
+		if (!err || err == -EBUSY || err == -EPERM)
 			return err;
 	}
 	if (x->opt.wish == SL_XSK_ZEROCOPY_ONLY)
 		return err;
-	err = generic ? bind_patiently(x, XDP_COPY | XDP_USE_SG) : -EINVAL;
-	x->port.chains = !err;
-	if (err == -EINVAL) /* native, or before Linux 6.6 */
-		err = bind_patiently(x, XDP_COPY);
+	err = bind_mode(x, XDP_COPY, chains);
 	if (!err)
 		x->port.mode = generic ? SL_PORT_GENERIC : SL_PORT_COPY;
 	return err;
@@ -145,11 +150,6 @@ static int bind_failed(const struct xsk_port *x, int res, struct sl_err *err)
 	return res;
 }
 
-uint32_t sl_xsk_frame_need(uint32_t mtu)
-{
-	return XDP_HEADROOM + LINK_HEADER + mtu;
-}
-
 static int describe_port(struct xsk_port *x, const char *ifname, bool generic, struct sl_err *err)
 {
 	struct sl_port *p = &x->port;
@@ -158,24 +158,16 @@ static int describe_port(struct xsk_port *x, const char *ifname, bool generic, s
 
 	if (res)
 		return sl_fail(err, res, "interface %.32s: %s", ifname, strerror(-res));
-	if (sl_xsk_frame_need(nic.mtu) > p->umem->frame_size)
-		return sl_fail(
-			err, -EMSGSIZE,
-			"%s has an MTU of %u, which needs frames of %u bytes, but they have %u: "
-			"lower "
-			"the MTU to %u, or configure larger frames",
-			ifname, nic.mtu, sl_xsk_frame_need(nic.mtu), p->umem->frame_size,
-			p->umem->frame_size - sl_xsk_frame_need(0));
 	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
 	p->ifindex = nic.ifindex;
-	p->mtu = (uint16_t)nic.mtu;
+	x->mtu = nic.mtu;
 	x->queue_cnt = nic.queue_cnt;
 	memcpy(p->mac, nic.mac, sizeof(p->mac));
 	p->partial_csum = sl_probe_partial_csum(&nic, generic);
+	x->chain.partial_csum = p->partial_csum;
 	return 0;
 }
 
-/* Best effort. */
 static void tune_socket(struct xsk_port *x)
 {
 	const struct sl_xsk_options *o = &x->opt;
@@ -184,7 +176,7 @@ static void tune_socket(struct xsk_port *x)
 	const int budget = o->busy_poll_budget ? (int)o->busy_poll_budget : SL_BURST;
 	const uint32_t tx_budget = o->tx_size ? o->tx_size : DEFAULT_RING;
 
-	/* Copy mode charges packets to the socket; the tx ring must be the limit. */
+	/* Copy mode charges packets to the socket, but the tx ring must be the limit. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer, sizeof(send_buffer));
 	setsockopt(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_budget, sizeof(tx_budget));
 	if (!us)
@@ -223,7 +215,6 @@ static void lift_memlock(void)
 	setrlimit(RLIMIT_MEMLOCK, &none);
 }
 
-/* Creates a port without a socket. */
 static int create_port(struct xsk_port **out, struct sl_umem *u, const struct sl_xdp *xdp,
 		       uint16_t queue, const struct sl_xsk_options *o, struct sl_err *err)
 {
@@ -245,14 +236,17 @@ static int create_port(struct xsk_port **out, struct sl_umem *u, const struct sl
 	return 0;
 }
 
-/* Sets up the fill ring of a bound port, and the limit of SYNs and datagrams. */
 static void begin_port(struct xsk_port *x)
 {
 	const struct sl_umem *u = x->port.umem;
+	const uint32_t room = sl_port_frame_mtu(u->frame_size);
+	uint32_t parts;
 
+	sl_port_set_mtu(&x->port, x->mtu);
+	parts = (x->port.rx_mtu + room - 1) / room; /* frames of the longest packet */
 	x->fill_target = x->fill.size < u->frame_cnt / 4 ? x->fill.size : u->frame_cnt / 4;
 	x->queue = &x->xdp->queues[x->port.queue];
-	x->open_share = (x->fill_target + 1) / 2;
+	x->open_share = (x->fill_target + 1) / 2 / (parts ? parts : 1);
 	x->open_limit = x->queue->opens;
 	sl_xsk_renew_open_limit(x);
 }
@@ -277,7 +271,7 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *xd
 
 	*out = NULL;
 	if (!res) {
-		res = bind_best(x, xdp->generic);
+		res = bind_best(x, xdp->generic, x->mtu);
 		if (res)
 			bind_failed(x, res, err);
 	}
@@ -330,6 +324,8 @@ int sl_xsk_bind(struct sl_port *p, const struct sl_port *like, struct sl_err *er
 	if (res)
 		return bind_failed(x, res, err);
 	p->mode = (uint8_t)mode;
+	x->mtu = x->xdp->mtu;
+	memcpy(p->mac, x->xdp->mac, sizeof(p->mac));
 	begin_port(x);
 	return 0;
 }
@@ -339,7 +335,8 @@ void sl_xsk_expect_queues(struct sl_port *p, uint32_t cnt)
 	sl_xsk_self(p)->queue_cnt = cnt;
 }
 
-int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_umem *u, bool *chains)
+int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, uint32_t mtu, struct sl_umem *u,
+		 bool *chains)
 {
 	const struct sl_xsk_options o = {.rx_size = 64, .tx_size = 64, .fill_size = 64};
 	struct xsk_port *x = new_port(u, queue, &o);
@@ -349,7 +346,7 @@ int sl_xsk_trial(const char *ifname, uint16_t queue, bool generic, struct sl_ume
 		return -ENOMEM;
 	snprintf(x->port.ifname, sizeof(x->port.ifname), "%.15s", ifname);
 	lift_memlock();
-	res = bind_best(x, generic);
+	res = bind_best(x, generic, mtu);
 	if (!res)
 		res = x->port.mode;
 	*chains = x->port.chains;

@@ -27,9 +27,7 @@ static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *de
 	f->data = u->area + desc->addr;
 	f->len = (uint16_t)desc->len;
 	f->rx_ns = 0;
-	/*
-	 * The XDP program's timestamp precedes the packet. Cleared: a later packet may have none.
-	 */
+	/* Cleared, as a later packet may have none. */
 	memcpy(&meta, f->data - sizeof(meta), sizeof(meta));
 	if (meta.magic == SL_RX_META_MAGIC) {
 		memset(f->data - sizeof(meta), 0, sizeof(meta));
@@ -41,8 +39,8 @@ static struct sl_frame *take_frame(struct xsk_port *x, const struct xdp_desc *de
 }
 
 /*
- * SYNs and datagrams may occupy half of the frames, so that a flood never takes the last frame of
- * an existing connection. Written only when it changes: the XDP program reads the cache line.
+ * SYNs and datagrams may occupy half of the frames: a flood never takes an existing connection's
+ * last one.
  */
 void sl_xsk_renew_open_limit(struct xsk_port *x)
 {
@@ -62,19 +60,27 @@ static void drop_part(struct xsk_port *x, struct sl_frame *f)
 	sl_frame_put(x->port.umem, f);
 }
 
-/* Makes segments of packets in several frames. Returns how many frames are left, in order. */
 static uint32_t split_chains(struct xsk_port *x, struct sl_frame **frames, uint32_t idx,
 			     uint32_t cnt)
 {
+	struct sl_frame *burst[SL_BURST];
+	struct sl_rx_chain *c = &x->chain;
 	uint32_t kept = 0;
 
+	memcpy(burst, frames, cnt * sizeof(frames[0]));
 	for (uint32_t i = 0; i < cnt; i++) {
 		bool more = xsk_ring_cons__rx_desc(&x->rx, idx + i)->options & XDP_PKT_CONTD;
+		enum sl_rx_chain_verdict verdict = sl_rx_chain_take(c, burst[i], more);
 
-		if (sl_rx_chain_take(&x->chain, frames[i], more))
-			frames[kept++] = frames[i];
-		else
-			drop_part(x, frames[i]);
+		if (verdict == SL_RX_CHAIN_WAIT)
+			continue;
+		for (uint32_t n = 0; n < c->frame_cnt; n++) {
+			if (verdict == SL_RX_CHAIN_PASS)
+				frames[kept++] = c->frames[n];
+			else
+				drop_part(x, c->frames[n]);
+		}
+		c->frame_cnt = 0;
 	}
 	return kept;
 }
@@ -83,7 +89,7 @@ static unsigned xsk_rx_burst(struct sl_port *p, struct sl_frame **frames, unsign
 			     uint64_t now_ns)
 {
 	struct xsk_port *x = sl_xsk_self(p);
-	uint32_t idx, kept, cnt = xsk_ring_cons__peek(&x->rx, max, &idx);
+	uint32_t idx, kept, cnt = xsk_ring_cons__peek(&x->rx, max - x->chain.frame_cnt, &idx);
 
 	if (cnt == 0)
 		return 0;
@@ -172,11 +178,7 @@ static uint32_t tx_unsent(const struct xsk_port *x)
 	return x->tx.cached_prod - __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
 }
 
-/*
- * Copy mode sends inside the call, a portion at a time, and returns EAGAIN if there is more. Older
- * kernels move the ring's consumer only at its end, so the number of portions bounds the calls.
- * Other errors are left to the next flush.
- */
+/* Copy mode sends a portion per call; EAGAIN means more. */
 static void kick_tx(struct xsk_port *x)
 {
 	uint32_t left;
@@ -237,6 +239,8 @@ static void xsk_close(struct sl_port *p)
 		sl_xdp_clear_socket(x->xdp, p->queue);
 	sl_xsk_delete_socket(x);
 	u = p->umem;
+	for (uint32_t i = 0; i < x->chain.frame_cnt; i++)
+		sl_frame_put(u, x->chain.frames[i]);
 	for (uint32_t i = 0; i < u->frame_cnt; i++) {
 		struct sl_frame *f = &u->frames[i];
 

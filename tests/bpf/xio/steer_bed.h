@@ -43,7 +43,7 @@ static unsigned action_of(enum sl_rx_verdict v)
 	if (v == SL_RX_REDIRECT)
 		return XDP_REDIRECT;
 	if (v == SL_RX_SHED_CONNECTION || v == SL_RX_SHED_DATAGRAM || v == SL_RX_SHED_QUEUE ||
-	    v == SL_RX_DENIED || v == SL_RX_NO_SOCKET || v == SL_RX_FRAGMENT)
+	    v == SL_RX_DENIED || v == SL_RX_NO_SOCKET || v == SL_RX_FRAGMENT || v == SL_RX_OFFENDER)
 		return XDP_DROP;
 	return XDP_PASS;
 }
@@ -95,6 +95,27 @@ static void expect(const char *name, const struct packet *p, size_t len, enum sl
 	ck_assert_msg(o->verdict == want, "%s, %zu of %zu bytes: counted as %s, not %s", name, len,
 		      p->len, verdict_name(o->verdict), verdict_name(want));
 	ck_assert_msg(o->action == action_of(want), "%s: action %u", name, o->action);
+}
+
+/* Checks the verdict for packets of a client, of a connection or not. */
+static inline void client(const char *src, enum sl_rx_verdict want)
+{
+	for (int i = 0; i < 3; i++) {
+		const bool v4 = !strchr(src, ':');
+		struct packet p = {0};
+		struct outcome o;
+
+		eth(&p, v4 ? ETH_P_IP : ETH_P_IPV6);
+		if (v4)
+			ip4_opts(&p, i == 2 ? 17 : 6, src, "10.0.0.1", 0, 5);
+		else
+			ip6_from(&p, i == 2 ? 17 : 6, src, "fd99::1");
+		if (i == 2)
+			udp(&p, 53);
+		else
+			tcp(&p, 1, 80, i ? ACK : SYN);
+		expect(src, &p, p.len, want, &o);
+	}
 }
 
 /* ---- set-up: a veth in a namespace of its own, one for the table, and one for each test that

@@ -33,27 +33,6 @@ static void forget(const char *prefix, int want)
 	ck_assert_int_eq(sl_xdp_acl_remove(&xdp, &r), want);
 }
 
-/* Checks the verdict for packets of a client, of a connection or not. */
-static void client(const char *src, enum sl_rx_verdict want)
-{
-	for (int i = 0; i < 3; i++) {
-		const bool v4 = !strchr(src, ':');
-		struct packet p = {0};
-		struct outcome o;
-
-		eth(&p, v4 ? ETH_P_IP : ETH_P_IPV6);
-		if (v4)
-			ip4_opts(&p, i == 2 ? 17 : 6, src, "10.0.0.1", 0, 5);
-		else
-			ip6_from(&p, i == 2 ? 17 : 6, src, "fd99::1");
-		if (i == 2)
-			udp(&p, 53);
-		else
-			tcp(&p, 1, 80, i ? ACK : SYN);
-		expect(src, &p, p.len, want, &o);
-	}
-}
-
 FIXTURE(set_up, tear_down)
 
 TEST(the_longest_prefix_decides)

@@ -35,7 +35,7 @@ static bool dispatcher; /* whether this kernel has it: both ways have to behave 
 
 static const char *const map_names[SL_MAP_CNT] = {
 	"sl_listeners", "sl_xsks",    "sl_queues", "sl_rx_drops", "sl_svc_hist", "sl_svc_live",
-	"sl_stages",    "sl_svc_ctl", "sl_edge",   "sl_prefix4",  "sl_prefix6",
+	"sl_stages",    "sl_svc_ctl", "sl_edge",   "sl_prefix4",  "sl_prefix6",  "sl_offenders",
 };
 
 /* ---- helpers ---- */

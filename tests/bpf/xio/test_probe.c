@@ -82,10 +82,12 @@ TEST(each_way_to_attach_is_tried)
 	bool chains;
 
 	ck_assert_int_eq(test_sh("ip link add slg type ifb && ip link set slg up"), 0);
-	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("sl0"), false), 0);
-	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("sl0"), true), 0);
-	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("slg"), false), -EOPNOTSUPP);
-	ck_assert_int_eq(sl_probe_attach((int)if_nametoindex("slg"), true), 0);
+	ck_assert_int_eq(sl_probe_nic("sl0", &nic), 0);
+	ck_assert_int_eq(sl_probe_attach(&nic, false), 0);
+	ck_assert_int_eq(sl_probe_attach(&nic, true), 0);
+	ck_assert_int_eq(sl_probe_nic("slg", &nic), 0);
+	ck_assert_int_eq(sl_probe_attach(&nic, false), -EOPNOTSUPP);
+	ck_assert_int_eq(sl_probe_attach(&nic, true), 0);
 	ck_assert_int_eq(sl_probe_xsk("sl0", 2, &chains), SL_PORT_COPY);
 	ck_assert_int_eq(sl_probe_xsk("sl0", 3, &chains), -EINVAL);
 	ck_assert_int_eq(sl_probe_xsk("slg", 0, &chains), SL_PORT_GENERIC);

@@ -566,6 +566,7 @@ TEST(reopen_at_once)
 TEST(interface_down_and_up)
 {
 	struct sl_frame *frames[4], *tx;
+	unsigned n = 0;
 
 	open_arena(1, FRAMES);
 	ck_assert_int_eq(sl_xsk_status(ports[0], &err), 0);
@@ -579,9 +580,14 @@ TEST(interface_down_and_up)
 	ck_assert_int_eq(test_sh("ip link set sl0 up"), 0);
 	ck_assert_int_eq(sl_xsk_status(ports[0], &err), 0);
 	drain_tx();
-	peer_send(DPORT, 2);
-	ck_assert_uint_eq(rx_wait(0, frames, 4), 1);
-	sl_frame_put(&umem, frames[0]);
+	/* The kernel drops packets until it has seen the carrier, some time after the command. */
+	for (int i = 0; i < 50 && !n; i++) {
+		peer_send(DPORT, 2);
+		n = rx_wait(0, frames, 4);
+	}
+	ck_assert_uint_gt(n, 0);
+	while (n)
+		sl_frame_put(&umem, frames[--n]);
 	close_arena();
 }
 
@@ -627,15 +633,25 @@ TEST(impossible_ports_are_refused_with_the_reason)
 	ports[0]->ops->close(ports[0]);
 	ports[0] = NULL;
 	ck_assert_int_eq(try_port(0, SL_XSK_ZEROCOPY_ONLY), -EOPNOTSUPP);
-	ck_assert_int_eq(test_sh("ip link set sl0 mtu 1771"), 0);
-	ck_assert_int_eq(try_port(0, SL_XSK_BEST), -EMSGSIZE);
-	ck_assert_ptr_nonnull(strstr(err.text, "lower the MTU to 1770"));
-	ck_assert_int_eq(test_sh("ip link set sl0 mtu 1770"), 0);
 	ck_assert_int_eq(try_port(0, SL_XSK_BEST), 0);
 	close_arena();
 }
 
-/* The largest frame that the MTU check lets through does arrive. */
+TEST(an_mtu_above_the_frame_is_limited_to_it)
+{
+	const struct sl_xsk_options o = {.port_index = 0};
+
+	open_arena(1, FRAMES);
+	ports[0]->ops->close(ports[0]);
+	ck_assert_int_eq(test_sh("ip link set sl0 mtu 1771"), 0);
+	open_port(0, &o);
+	ck_assert_uint_eq(ports[0]->mtu, 1770);
+	ck_assert(!ports[0]->chains);
+	ck_assert_uint_eq(ports[0]->rx_mtu, 1770);
+	close_arena();
+}
+
+/* The largest packet that a frame holds arrives. */
 TEST(the_largest_packet_arrives)
 {
 	enum { LEN = 1770 + 14 };

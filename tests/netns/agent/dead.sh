@@ -11,7 +11,7 @@ mount --bind "$D/hosts" /etc/hosts || exit 1
 for a in 127.0.0.1 127.0.0.2; do
 	gw /usr/bin/python3 "$here/agent/server.py" $a:8000 >"$D/server-$a.log" 2>&1 </dev/null &
 	pid_of[$a]=$!
-	within 30 grep -q listening "$D/server-$a.log" || say_failed "the server $a does not start"
+	within 30 grep -qs listening "$D/server-$a.log" || say_failed "the server $a does not start"
 done
 dead=$(for i in {1..10}; do echo "backend dead$i { endpoint = \"http://127.0.0.1:$((9000 + i))\" }"; done)
 gateway_config <<CONF

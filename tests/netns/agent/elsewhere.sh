@@ -11,7 +11,7 @@ chmod 640 "$D/key"
 # The client's host has the server too.
 nsenter --net="/run/netns/$C" /usr/bin/python3 "$here/agent/stream_server.py" 127.0.0.1:8000 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 start_agent() {
 	rm -f "$D/agent.log" # or what the one before said would be found
 	nsenter --net="/run/netns/$C" "$SLUICE" agent --listen tcp://10.99.0.2:7471 --to http://localhost:8000 --key-file "$D/key" \

@@ -17,8 +17,8 @@ nsenter --net="/run/netns/$G" bash -c "serve 8000" >"$D/server.log" 2>&1 </dev/n
 pid_of[server]=$!
 nsenter --net="/run/netns/$G" bash -c "serve 8001" >"$D/server1.log" 2>&1 </dev/null &
 pid_of[server1]=$!
-within 40 grep -q listening "$D/server1.log" || say_failed "the server does not start"
-within 40 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 40 grep -qs listening "$D/server1.log" || say_failed "the server does not start"
+within 40 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 
 config() {
 	cat <<CONF
@@ -66,6 +66,7 @@ threads = [threading.Thread(target=ask_on, args=(k,)) for k in ("GET", "POST") f
 [t.start() for t in threads]
 for _ in range(KILLS):
     expect("served", eventually(40, lambda n=done[0]: done[0] > n + 100), True)
+    expect("a process", eventually(40, lambda: len(os.popen(sys.argv[1]).read().split()) == 1), True)
     os.kill(int(os.popen(sys.argv[1]).read()), signal.SIGKILL)
     expect("served again", eventually(40, lambda n=done[0]: done[0] > n + 100), True)
 stop = True

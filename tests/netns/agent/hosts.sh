@@ -12,9 +12,9 @@ for at in 8001 "$D/h2.sock"; do
 	name=h2-$(basename "$at")
 	gw node "$here/agent/h2_server.js" "$at" >"$D/$name.log" 2>&1 </dev/null &
 	pid_of[$name]=$!
-	within 30 grep -q listening "$D/$name.log" || { cp "$D/$name.log" "$D/out"; say_failed "$name does not start"; }
+	within 30 grep -qs listening "$D/$name.log" || { cp "$D/$name.log" "$D/out"; say_failed "$name does not start"; }
 done
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 in_group nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/kept.sock" --to http://127.0.0.1:8000 \
 	--listen "shm://$D/named.sock" --to http://127.0.0.1:8000 --host by-hand.example:81 \
 	--listen "shm://$D/h2named.sock" --to h2c://127.0.0.1:8001 --host two.example >"$D/agent.log" 2>&1 </dev/null &

@@ -2,36 +2,47 @@
 # SPDX-License-Identifier: Apache-2.0
 # A server that knows nothing of sluice as a backend, through `sluice agent`: what reaches it, what comes back, and
 # what becomes of a server that breaks the rules.
+# http1-stack.sh: the same through the worker's own TCP, with the server beyond its interface.
 . "$(dirname "$0")/../lib.sh"
 
 arena
-gw /usr/bin/python3 "$here/agent/server.py" 127.0.0.1:8000 >"$D/server.log" 2>&1 &
+AT=127.0.0.1:8000 TCP='' place=gw said=agent.log
+if [ "${VIA:-agent}" = stack ]; then
+	AT=10.99.0.2:8000 TCP='tcp { server_ports = "20000-29999" }' place=cl said=gw.log
+fi
+"$place" /usr/bin/python3 "$here/agent/server.py" "$AT" >"$D/server.log" 2>&1 &
 pid_of[server]=$!
 gw /usr/bin/python3 "$here/agent/server.py" "unix:$D/server.sock" >"$D/unix-server.log" 2>&1 &
 pid_of[unix-server]=$!
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
-within 30 grep -q listening "$D/unix-server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/unix-server.log" || say_failed "the server does not start"
 in_group nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/agent.sock" --to http://127.0.0.1:8000 \
 	--listen "shm://$D/unix.sock" --to "http+unix://$D/server.sock" >"$D/agent.log" 2>&1 </dev/null &
 pid_of[agent]=$!
 within 30 test -S "$D/agent.sock" || say_failed "the agent does not start"
+server="endpoint = \"http://$AT\""
+[ -z "$TCP" ] || server="$server via = stack"
+web=$server
+[ -n "$TCP" ] || web="endpoint = \"shm://$D/agent.sock\""
 gateway <<CONF
 interface "$GIF" { }
+$TCP
 listener v4 { address = "$V4" port = 8080 }
 limits { max_body = 64m address_frames = 1 }
 memory { frames = 512m }
-pool web { batch { policy = direct } backend a { endpoint = "shm://$D/agent.sock" } }
+pool web { batch { policy = direct } backend a { $web } }
 pool unix { batch { policy = direct } backend a { endpoint = "shm://$D/unix.sock" } }
 route "/" { pool = web strip_prefix = no forward_headers = {"*"} }
 route "/stream" { pool = web strip_prefix = yes stream = yes forward_headers = {"*"} }
 route "/underscores" { pool = web strip_prefix = yes forward_headers = {"*"} underscores = pass }
-pool own { backend a { endpoint = "http://127.0.0.1:8000" } }
+pool own { backend a { $server } }
 route "/own" { pool = own strip_prefix = yes }
 route "/whole" { pool = own strip_prefix = yes stream = no }
-pool least { max_body = 1m backend a { endpoint = "http://127.0.0.1:8000" } }
+pool least { max_body = 1m backend a { $server } }
 route "/least" { pool = least strip_prefix = yes }
 route "/unix" { pool = unix forward_headers = {"*"} }
 CONF
+[ -z "$TCP" ] || take_baseline # a reply has left the ring of the interface
 
 check_py "what reaches the server: target, fields in order, whom they are for and from" <<'PY'
 from raw import *
@@ -150,7 +161,7 @@ large() { # NAME LENGTH: one field or many, and as long in all, to both kinds of
 check "a head of 250 fields passes" large many-fields $((250 * 4))
 check "one field of 65,000 bytes" large large-field 65003
 check "130 fields of 480 bytes" large large-fields $((130 * 483))
-named() { cl curl -sS -o /dev/null "http://$V4:8080/malformed/huge-head" && grep -q "more bytes than max_reply_head" "$D/agent.log"; }
+named() { cl curl -sS -o /dev/null "http://$V4:8080/malformed/huge-head" && grep -q "more bytes than max_reply_head" "$D/$said"; }
 check "the log names the limit of one that is larger" within 10 named
 
 trailers() { cl nghttp -nv "http://$V4:8080/chunks" | grep -q 'x-sum: 70011'; }

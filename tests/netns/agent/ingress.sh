@@ -30,7 +30,7 @@ ingress() { # LOG OPTION...: options besides --to
 }
 AS=()
 ingress root --user "$RUN_AS" --listen "127.0.0.1:50051,[::1]:50051,unix:$D/root/root.sock"
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 calls() { cl timeout 60 /usr/bin/python3 "$here/agent/unmodified.py" "$1"; }
 check "over TCP: calls, streams, metadata, statuses, deadlines, cancellation" calls 127.0.0.1:50051
 check "over a Unix socket" calls "unix:$D/root/root.sock"

@@ -8,7 +8,7 @@ export SL_VERBOSE=1 # the cases are shown by name
 arena
 gw /usr/bin/python3 "$here/agent/interop_server.py" 127.0.0.1:50051 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
+within 30 grep -qs listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }

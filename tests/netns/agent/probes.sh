@@ -13,7 +13,7 @@ serve() {
 	: >"$D/$name.log"
 	nsenter --net="/run/netns/$G" /usr/bin/python3 "$@" >"$D/$name.log" 2>&1 </dev/null &
 	pid_of[$name]=$!
-	within 30 grep -q listening "$D/$name.log" || say_failed "the server $name does not start"
+	within 30 grep -qs listening "$D/$name.log" || say_failed "the server $name does not start"
 }
 web() { serve "$1" "$here/agent/health_server.py" "127.0.0.1:$2" "$1" "$D/state"; }
 web a 8001

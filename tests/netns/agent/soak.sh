@@ -10,7 +10,7 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -s
 chown "$RUN_AS" "$D/a.key" && chmod 600 "$D/a.key"
 gw /usr/bin/python3 "$here/agent/upgrade_server.py" 127.0.0.1 8000 8001 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
+within 30 grep -qs listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
 gateway <<EOC
 interface $GIF { queues = {0, 1} }
 workers { count = 2 }

@@ -2,15 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # Streams through an agent to a server of HTTP/1.1: parts both ways as they come, and ends that wait for each other.
 . "$(dirname "$0")/../lib.sh"
+# streams-stack.sh: the same through the worker's own TCP, with the server beyond its interface.
 
 arena
-gw /usr/bin/python3 "$here/agent/stream_server.py" 127.0.0.1:8000 >"$D/server.log" 2>&1 &
+AT=127.0.0.1:8000 TCP='' place=gw
+web="endpoint = \"shm://$D/agent.sock\"" other="endpoint = \"shm://$D/other.sock\""
+own="endpoint = \"http://$AT\""
+if [ "${VIA:-agent}" = stack ]; then
+	AT=10.99.0.2:8000 TCP='tcp { server_ports = "20000-29999" }' place=cl
+	own="endpoint = \"http://$AT\" via = stack"
+	web=$own other=$own
+fi
+"$place" /usr/bin/python3 "$here/agent/stream_server.py" "$AT" >"$D/server.log" 2>&1 &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 # start_agent NAME [DESCRIPTORS]
 start_agent() {
 	in_group prlimit ${2:+--nofile="$2"} nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/$1.sock" \
-		--to http://127.0.0.1:8000 ${2:+--concurrency 1000} >"$D/$1.log" 2>&1 </dev/null &
+		--to "http://$AT" ${2:+--concurrency 1000} >"$D/$1.log" 2>&1 </dev/null &
 	pid_of[$1]=$!
 	within 30 test -S "$D/$1.sock" || say_failed "the agent does not start"
 }
@@ -19,19 +28,21 @@ start_agent other # its memory has not grown for another reason
 start_agent few 80
 gateway <<CONF
 interface "$GIF" { }
+$TCP
 listener v4 { address = "$V4" port = 8080 }
 limits { max_body = 64m send_timeout = 600s send_rate = 0 body_timeout = 600s body_rate = 0 }
 memory { frames = 256m }
-pool web { backend a { endpoint = "shm://$D/agent.sock" } }
+pool web { backend a { $web } }
 pool few { backend a { endpoint = "shm://$D/few.sock" } }
 route "/few" { pool = few strip_prefix = yes stream = yes }
-pool other { backend a { endpoint = "shm://$D/other.sock" } }
+pool other { backend a { $other } }
 route "/other" { pool = other strip_prefix = yes stream = yes forward_headers = {"*"} }
 route "/" { pool = web strip_prefix = no stream = yes forward_headers = {"*"} continue = backend }
-pool own { backend a { endpoint = "http://127.0.0.1:8000" } }
+pool own { backend a { $own } }
 route "/own" { pool = own strip_prefix = yes }
 admin { address = "127.0.0.1" port = 9900 }
 CONF
+[ -z "$TCP" ] || take_baseline # a reply has left the ring of the interface
 
 for framing in chunked length; do
 	check_py "parts go both ways while the request is open: $framing" "$framing" <<'PY'

@@ -12,7 +12,7 @@ done
 gw node "$here/agent/h2_server.js" 8002 >"$D/server8002.log" 2>&1 </dev/null &
 pid_of[server8002]=$!
 for port in 8000 8001 8002; do
-	within 30 grep -q listening "$D/server$port.log" || { cp "$D/server$port.log" "$D/out"; say_failed "the server does not start"; }
+	within 30 grep -qs listening "$D/server$port.log" || { cp "$D/server$port.log" "$D/out"; say_failed "the server does not start"; }
 done
 gateway <<CONF
 interface "$GIF" { }

@@ -7,7 +7,7 @@
 arena
 gw /usr/bin/python3 "$here/agent/server.py" 127.0.0.1:8000 >"$D/server.log" 2>&1 </dev/null &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }

@@ -7,7 +7,7 @@
 arena
 gw /usr/bin/python3 "$here/agent/server.py" 127.0.0.1:8000 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 in_group nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/agent.sock" --to http://127.0.0.1:8000 >"$D/agent.log" 2>&1 </dev/null &
 pid_of[agent]=$!
 within 30 test -S "$D/agent.sock" || say_failed "the agent does not start"

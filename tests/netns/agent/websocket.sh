@@ -7,7 +7,7 @@
 arena
 gw /usr/bin/python3 "$here/agent/upgrade_server.py" 127.0.0.1 8000 8001 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
+within 30 grep -qs listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
@@ -188,5 +188,5 @@ for path, talks in ((b"/brief/eager", True), (b"/quiet/eager", False)):
     expect("ended at the server", eventually(20, lambda: get("/hand/seen").body == b"0"), True)
 PY
 check "each is counted once more" eval '[ "$(count expired) $(count stream_idle)" = "2 2" ]'
-check "the log says what was wrong" grep -q "a reply was refused: an upgrade that nobody asked for" "$D/gw.log"
+check "the log says what was wrong" grep -q "a reply was refused: an upgrade that was not requested" "$D/gw.log"
 finish

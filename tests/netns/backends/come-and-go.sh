@@ -83,9 +83,6 @@ EOF
 check "GET while a backend is killed: all are answered" under_load GET /echo 200
 check "POST that may be repeated: all are answered" under_load POST /again 200
 check "POST that may not be repeated: answered, or a clear error" under_load POST /echo 200,502,503,504
-retried() { [ "$(metric 'sluice_retried_total')" -gt 0 ]; }
-check "repeats are counted" retried
-
 check "after all that both are up" within 30 eval '[ "$(metric sluice_backend_up)" -eq 4 ]'
 
 # Used again soon: the other one is gone, so only the one that comes back can answer.
@@ -151,6 +148,26 @@ check_py "and the gateway recovers" <<'EOF'
 from raw import *
 expect("used", eventually(40, lambda: [get("/all/x").status for _ in range(20)] == [200] * 20), True)
 EOF
+
+# The one request waits at `c`, whose death sends it to `d`, which started later.
+elsewhere() {
+	local retried client
+	kill_backend d
+	kill_backend c
+	backend c echo --delay-us 90000000
+	within 30 eval '[ "$(metric "sluice_backend_up{worker=\"0\",pool=\"all\",backend=\"c\"")" -eq 1 ]' || return 1
+	retried=$(metric sluice_retried_total)
+	cl curl -s --max-time 60 -o "$D/elsewhere" -w '%{http_code}' "http://$V4:8080/all/x" >"$D/status" &
+	client=$!
+	within 30 eval '[ "$(metric "sluice_backend_outstanding{worker=\"0\",pool=\"all\",backend=\"c\"")" -eq 1 ]' || return 1
+	backend d echo
+	within 30 eval '[ "$(metric "sluice_backend_up{worker=\"0\",pool=\"all\",backend=\"d\"")" -eq 1 ]' || return 1
+	kill_backend c
+	wait "$client"
+	echo "status $(cat "$D/status"), retried: $retried, then $(metric sluice_retried_total)"
+	[ "$(cat "$D/status")" = 200 ] && [ "$(metric sluice_retried_total)" -eq $((retried + 1)) ]
+}
+check "a request of a backend that dies is repeated elsewhere and counted" elsewhere
 
 # One that stops without dying: its requests end with their deadline, and no one waits for ever.
 kill -STOP "${pid_of[a]}" "${pid_of[b]}"

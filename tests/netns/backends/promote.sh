@@ -38,9 +38,11 @@ sum_of() { metric "sluice_backend_$1_total"; }
 # Connections to the sockets of shared memory, as the kernel has them.
 own_cnt() { gw ss -xH state connected | grep -c "$D/[$1].sock"; }
 has_own() { [ "$(own_cnt "$1")" -eq 1 ]; }
-# Load until it is told to end, which is when it says what it saw.
+# Load until it is told to end, which is when it says what it saw. One request with its reply makes the link busy (PROMO_BYTES),
+# however slow the host is.
+echo 'wrk.method = "POST" wrk.body = string.rep("x", 40000)' >"$D/post.lua"
 load() {
-	nsenter --net="/run/netns/$C" wrk -t1 -c8 --timeout 20s -d60s "http://$V4:8080/$1" >"$D/wrk.$1" &
+	nsenter --net="/run/netns/$C" wrk -t1 -c8 --timeout 20s -d60s -s "$D/post.lua" "http://$V4:8080/$1" >"$D/wrk.$1" &
 	load_of[$1]=$!
 }
 end_load() {

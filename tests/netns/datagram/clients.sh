@@ -158,12 +158,14 @@ c.send(rq)
 c.socket.settimeout(20)
 assert c.socket.recv(2000) == first
 c.send(encode(2, b"", id=1))  # shorter than what it would fetch
-assert c.receive(1, 0.5) is None
+r = c.receive(1, 20)
+assert r and r.status == Status.REPLY_TOO_LARGE and r.payload == b"", r
 other = Client(sys.argv[1], 8080)  # the id is the sender's own
 other.send(encode(2, b"mine", id=1))
 assert other.receive(1, 20).payload == b"mine"
 EOF
 check "which was carried out once for each of them" eval '[ $(($(carried_out) - before)) -eq 2 ]'
+check "the shorter one is counted" eval 'admin /metrics | grep -E "dgram_amplify.* [1-9]"'
 check "retries are counted" eval 'admin /metrics | grep -E "dgram_duplicate.* [1-9]"'
 check_py "no reply is larger than what asked for it" "$V4" "$V6" <<'EOF'
 import sys

@@ -7,7 +7,7 @@ arena
 backend echo echo
 gw /usr/bin/python3 "$here/agent/grpc_server.py" 127.0.0.1:50051 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
-within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }

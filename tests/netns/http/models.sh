@@ -12,7 +12,7 @@ done
 for p in 8000 8001; do
 	gw /usr/bin/python3 "$here/agent/server.py" 127.0.0.1:$p >"$D/server-$p.log" 2>&1 &
 	pid_of[server-$p]=$!
-	within 30 grep -q listening "$D/server-$p.log" || say_failed "the server does not start"
+	within 30 grep -qs listening "$D/server-$p.log" || say_failed "the server does not start"
 done
 route() { # route PREFIX MATCH-POOL KEY...
 	local prefix=$1 llama=$2

@@ -69,7 +69,7 @@ for i in range(300):
         s.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     held.append(s)
 print("held")
-time.sleep(20)
+time.sleep(200)
 EOF
 silent=$!
 within 30 test -s "$D/silent"

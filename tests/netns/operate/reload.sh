@@ -188,7 +188,7 @@ wrk_clean() {
 	cat "$D/wrk"
 	grep -q 'requests in' "$D/wrk" && ! grep -qE ' 0 requests in|Non-2xx|Socket errors' "$D/wrk"
 }
-cl wrk -t 2 -c "$WRK_CONNS" -d 12s --timeout 10s "http://$V4:8080/echo" >"$D/wrk" 2>&1 &
+cl wrk -t 2 -c "$WRK_CONNS" -d 90s --timeout 10s "http://$V4:8080/echo" >"$D/wrk" 2>&1 &
 load=$!
 many_reloads() {
 	local i
@@ -209,6 +209,7 @@ many_reloads() {
 }
 check "20 reloads" many_reloads
 check "while there was load" alive $load
+pkill -INT -x wrk -P $load || kill -INT $load
 wait $load
 check "which lost no request" wrk_clean
 check "the last one is in force" eval '[ "$(get /)" = end ]'

@@ -10,7 +10,7 @@ helper() {
 	: >"$D/$1.log"
 	gw /usr/bin/python3 "$here/operate/collector.py" "$@" >"$D/$1.log" 2>&1 </dev/null &
 	pid_of[$1]=$!
-	within 30 grep -q listening "$D/$1.log" || say_failed "$1 does not start"
+	within 30 grep -qs listening "$D/$1.log" || say_failed "$1 does not start"
 }
 helper server
 gateway <<END
@@ -52,6 +52,11 @@ reply, seen = ask('/fail?"\\', "traceparent: " + parent[:-1] + "0")
 (to,) = seen("traceparent")
 assert to.endswith("-00"), to
 spans["failed"] = to[36:52]
+# A head that is refused before it is a request of any route.
+said = subprocess.run(["curl", "-sSi", "--max-time", "20", version, "-H", "x-request-id: mine", base + "/" + "x" * 12000], check=True, capture_output=True, text=True).stdout
+head = said.replace("\r", "").partition("\n\n")[0].lower()
+ids = [l.partition(": ")[2] for l in head.split("\n") if l.startswith("x-request-id:")]
+assert " 414" in head.split("\n")[0] and len(ids) == 1 and (ids == ["mine"] or len(ids[0]) == 32), head
 json.dump(spans, open(state, "w"))
 PY
 for version in --http1.1 --http2-prior-knowledge; do

@@ -27,7 +27,7 @@ slow_ends() {
 				port=$((port + 1))
 				gw /usr/bin/python3 "$here/streams/slow_server.py" $kind-$way $port >"$D/server.log" 2>&1 &
 				pid_of[server]=$!
-				within 30 grep -q listening "$D/server.log" || say_failed "the server does not start"
+				within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
 				in_group nsenter --net="/run/netns/$G" "$SLUICE" agent --listen "shm://$D/$name.sock" --to $kind://127.0.0.1:$port \
 					>"$D/$name.log" 2>&1 </dev/null &
 				pid_of[$name]=$!

@@ -82,7 +82,8 @@ TEST_EACH(each_size_arrives_whole, endpoint_cnt())
 
 	gw_open(&g, ep);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		check_size(&g, sizes[i]);
+		if (sizes[i] <= harness_part(64 << 20))
+			check_size(&g, sizes[i]);
 	gw_until(&g, g.sent == g.batches_done && g.done == g.batches_done);
 	gw_close(&g);
 	backend_term(p);
@@ -100,7 +101,7 @@ TEST_EACH(many_calls_each_wait_for_their_own_reply, endpoint_cnt())
 	struct gateway g;
 
 	gw_open(&g, ep);
-	for (unsigned round = 0; round < ROUNDS; round++) {
+	for (unsigned round = 0; round < harness_part(ROUNDS); round++) {
 		for (unsigned i = 0; i < MANY; i++) {
 			call_init(&calls[i], sizeof(bodies[i]));
 			bodies[i] = (uint64_t)round << 32 | i;

@@ -144,8 +144,9 @@ TEST_EACH(a_backend_has_so_many_links_and_tells_the_next, endpoint_cnt())
 	struct gateway g;
 	struct sl_rpc_channel *first;
 
-	if (!is_virtual(_i))
-		return; /* the others' rings are too much for a test */
+	/* The others' rings are too much for a test, and a device adds nothing here. */
+	if (!is_virtual(_i) || harness_emulated())
+		return;
 	p = backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = answer_here});
 	sl_rpc_config_default(&cfg);
 	/* So many that ask each second are too much for an emulated machine. */

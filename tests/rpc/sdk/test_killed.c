@@ -226,7 +226,8 @@ static void kill_in(enum state state, int first, int second, bool starts_again)
 TEST_EACH(each_request_ends_once_and_the_gateway_connects_again, STATES * 2)
 {
 	enum state state = (enum state)(_i / 2);
-	int n = (int)endpoint_cnt();
+	/* In a guest the last one is tcp, which is tested outside. */
+	int n = (int)endpoint_cnt() - harness_emulated();
 
 	for (int first = 0; first < n; first++) {
 		for (int second = 0; second < n && is_virtual(first); second++) {
@@ -244,7 +245,7 @@ static _Atomic unsigned hellos;
 static void count_hellos(const uint8_t *bytes, uint32_t len, uint32_t to_qpn)
 {
 	(void)bytes, (void)to_qpn;
-	hellos += len == sizeof(struct sl_ud_creq);
+	hellos += len == sizeof(struct sl_wireup_creq);
 }
 
 struct dialling {

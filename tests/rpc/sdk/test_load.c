@@ -18,13 +18,11 @@ static void turn(void *arg)
 	unsigned n = sl_rpc_poll(s->g.r, now);
 
 	sl_rpc_flush(s->g.r, now);
-	if (n)
-		return;
-	if (s->sleeping && sl_rpc_arm(s->g.r)) {
+	if (!n && s->sleeping && sl_rpc_arm(s->g.r)) {
 		harness_sleep(sl_rpc_fd(s->g.r));
 		sl_rpc_disarm(s->g.r, true);
 	} else {
-		sched_yield();
+		gw_pause(&s->g, n);
 	}
 }
 
@@ -168,6 +166,7 @@ static void note_sent(void *app, void *app_data, uint64_t batch)
 TEST_EACH(urgent_requests_overtake_bulk, endpoint_cnt())
 {
 	static uint8_t bulk[16 << 20];
+	const size_t len = harness_emulated() ? sizeof(bulk) / 4 : sizeof(bulk);
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
 		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = acknowledge});
@@ -184,8 +183,8 @@ TEST_EACH(urgent_requests_overtake_bulk, endpoint_cnt())
 		gw_open_ops(&g, ep, &cfg, &ops);
 		call_init(&big, sizeof(bulk));
 		call_init(&small, 8);
-		ck_assert_int_eq(gw_send(&g, &big, sl_span_of(NULL, 0),
-					 sl_span_of(bulk, sizeof(bulk)), 0, SL_CLASS_BULK),
+		ck_assert_int_eq(gw_send(&g, &big, sl_span_of(NULL, 0), sl_span_of(bulk, len), 0,
+					 SL_CLASS_BULK),
 				 0);
 		ck_assert_int_eq(gw_send(&g, &small, sl_span_of(NULL, 0), sl_span_str("x"), 0,
 					 SL_CLASS_LATENCY),

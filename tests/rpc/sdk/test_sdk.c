@@ -441,11 +441,12 @@ TEST_EACH(no_wake_up_is_lost, endpoint_cnt())
 	const char *ep = endpoint_of(_i);
 	struct backend_proc p =
 		backend_start(&(struct sl_backend_options){.listen = ep, .on_batch = echo});
+	const unsigned cnt = harness_part(3000);
 	struct gateway g;
 	uint32_t body = 0;
 
 	gw_open(&g, ep);
-	for (unsigned i = 0; i < 3000; i++) {
+	for (unsigned i = 0; i < cnt; i++) {
 		struct call c;
 		uint8_t reply[4];
 
@@ -466,7 +467,7 @@ TEST_EACH(no_wake_up_is_lost, endpoint_cnt())
 		}
 		ck_assert_mem_eq(reply, &body, 4);
 	}
-	gw_until(&g, g.batches_done == 3000);
+	gw_until(&g, g.batches_done == cnt);
 	gw_close(&g);
 	backend_term(p);
 }

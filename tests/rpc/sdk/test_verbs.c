@@ -5,14 +5,12 @@
  */
 #include "rpc_harness.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include "base/check.h"
-#include "rpc/rdma/wireup_qp.h"
-#include "rpc/rdma/ah_cache.h"
 #include "rpc/rdma/rc/srq_credits.h"
-#include "rpc/rdma/rc/rc_listener.h"
 #include "rpc/rdma/rc/rc_conn.h"
 #include "suite.h"
 
@@ -88,72 +86,6 @@ TEST(a_key_file_is_its_owners_alone)
 	ck_assert_ptr_nonnull(strstr(err.text, "/nonexistent/key"));
 	ck_assert_int_eq(sl_psk_read(&s, NULL, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "needs a key file"));
-}
-
-/* Bytes of the talk that a step's proof covers, its own proof included. */
-static size_t covered(enum cm_msg step)
-{
-	static const size_t ends[] = {
-		offsetof(struct cm_transcript, reply), offsetof(struct cm_transcript, client),
-		offsetof(struct cm_transcript, server), sizeof(struct cm_transcript)};
-
-	return ends[step];
-}
-
-static struct sl_psk other_than(const struct sl_psk *key)
-{
-	uint8_t bytes[SL_KEY_MAX];
-
-	memcpy(bytes, key->bytes, key->len);
-	bytes[key->len - 1] ^= 1;
-	return sl_psk_of(bytes, key->len);
-}
-
-/* A proof holds for exactly what was said, in its role, with its key. */
-TEST_EACH(a_proof_covers_exactly_its_message, 4)
-{
-	struct sl_psk key = sl_psk_of("0123456789abcdef", 16), other = other_than(&key);
-	struct cm_transcript talk;
-	uint8_t *bytes = (uint8_t *)&talk;
-	enum cm_msg step = (enum cm_msg)_i;
-
-	memset(&talk, 0x5a, sizeof(talk));
-	auth_sign(&key, &talk, step);
-	ck_assert(auth_verify(&key, &talk, step));
-	ck_assert(!auth_verify(&other, &talk, step));
-	for (size_t i = 0; i < sizeof(talk); i++) {
-		bytes[i] ^= 1;
-		ck_assert_int_eq(auth_verify(&key, &talk, step), i >= covered(step));
-		bytes[i] ^= 1;
-	}
-	/* Handed back in another role it is worth nothing. */
-	memcpy(talk.server.proof, talk.client.proof, AUTH_PROOF_LEN);
-	if (step == CM_CLIENT_KEYS)
-		ck_assert(!auth_verify(&key, &talk, CM_SERVER_KEYS));
-}
-
-/* The proven bytes of the wireup messages. */
-TEST_EACH(a_wireup_proof_covers_exactly_its_messages, 3)
-{
-	static const size_t ends[] = {offsetof(struct wireup_transcript, request.proof),
-				      offsetof(struct wireup_transcript, reply.proof),
-				      offsetof(struct wireup_transcript, reply.proof)};
-	struct sl_psk key = sl_psk_of("0123456789abcdef", 16), other = other_than(&key);
-	enum wireup_msg step = (enum wireup_msg)_i, next = (enum wireup_msg)((_i + 1) % 3);
-	uint8_t proof[AUTH_PROOF_LEN];
-	struct wireup_transcript said;
-	uint8_t *bytes = (uint8_t *)&said;
-
-	memset(&said, 0x5a, sizeof(said));
-	wireup_sign(&key, &said, step, proof);
-	ck_assert(wireup_verify(&key, &said, step, proof));
-	ck_assert(!wireup_verify(&other, &said, step, proof));
-	ck_assert(!wireup_verify(&key, &said, next, proof));
-	for (size_t i = 0; i < sizeof(said); i++) {
-		bytes[i] ^= 1;
-		ck_assert_int_eq(wireup_verify(&key, &said, step, proof), i >= ends[step]);
-		bytes[i] ^= 1;
-	}
 }
 
 /* Each number is taken once, in whatever order they come, over the end of their range. */
@@ -261,229 +193,7 @@ TEST_EACH(another_key_is_refused, rdma_cnt())
 	write_key("not the key of this suite", 25, 0600);
 	check_served(ep);
 	ck_assert_ptr_null(sl_rpc_dial(&opt, &err));
-	ck_assert_msg(strstr(err.text, "another key") != NULL, "%s", err.text);
-	check_served(ep);
-	backend_term(p);
-}
-
-/* The next event, acknowledged, and what came with it. */
-static enum rdma_cm_event_type next_event(struct rdma_event_channel *cm, struct cm_reply *a)
-{
-	struct pollfd p = {.fd = cm->fd, .events = POLLIN};
-	enum rdma_cm_event_type type;
-	struct rdma_cm_event *ev;
-	int rc;
-
-	do {
-		ck_assert_int_eq(poll(&p, 1, 10000), 1);
-		rc = rdma_get_cm_event(cm, &ev);
-	} while (rc && errno == EAGAIN);
-	ck_assert_int_eq(rc, 0);
-	type = ev->event;
-	if (a && ev->param.conn.private_data && ev->param.conn.private_data_len >= sizeof(*a))
-		memcpy(a, ev->param.conn.private_data, sizeof(*a));
-	rdma_ack_cm_event(ev);
-	return type;
-}
-
-/* A connection whose request says what it likes. */
-struct raw {
-	struct rc_conn *v; /* NULL: it was refused; talk.reply says why */
-	struct cm_transcript talk;
-};
-
-static struct auth_target dialled_by(const char *ep)
-{
-	struct sockaddr_storage sa;
-
-	ck_assert_int_eq(rdma_parse_addr(ep + strlen("rdma://"), &sa), 0);
-	return auth_target_of((struct sockaddr *)&sa);
-}
-
-static struct raw connect_raw(const char *ep, const struct cm_request *rq)
-{
-	struct rc_ring_sizes g = {.slots = 64, .bulk_len = 64 << 10};
-	struct rdma_conn_param param = {.private_data = rq,
-					.private_data_len = sizeof(*rq),
-					.responder_resources = 1,
-					.initiator_depth = 1};
-	struct rdma_event_channel *cm = rdma_create_event_channel();
-	struct raw raw = {.v = rc_conn_new(), .talk = {.target = dialled_by(ep), .request = *rq}};
-	struct sockaddr_storage sa;
-	struct rdma_cm_id *id;
-
-	ck_assert_int_eq(rdma_parse_addr(ep + strlen("rdma://"), &sa), 0);
-	ck_assert_int_eq(rdma_create_id(cm, &id, NULL, RDMA_PS_TCP), 0);
-	ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&sa, 2000), 0);
-	ck_assert_int_eq(next_event(cm, NULL), RDMA_CM_EVENT_ADDR_RESOLVED);
-	ck_assert_int_eq(rdma_resolve_route(id, 2000), 0);
-	ck_assert_int_eq(next_event(cm, NULL), RDMA_CM_EVENT_ROUTE_RESOLVED);
-	ck_assert_int_eq(rc_conn_open(raw.v, id, cm, 0, &g), 0);
-	ck_assert_int_eq(rdma_connect(id, &param), 0);
-	if (next_event(cm, &raw.talk.reply) != RDMA_CM_EVENT_ESTABLISHED) {
-		rc_conn_free(raw.v);
-		raw.v = NULL;
-		return raw;
-	}
-	ck_assert_int_eq(rc_conn_established(raw.v), 0);
-	return raw;
-}
-
-static void read_key(struct sl_psk *key)
-{
-	struct sl_err err = SL_ERR(256);
-
-	ck_assert_msg(sl_psk_read(key, harness_key(), &err) == 0, "%s", err.text);
-}
-
-/* A request as a gateway's, of this process and not sent before. */
-static struct cm_request request(const char *ep, const struct sl_psk *key, uint32_t slots,
-				 uint32_t bulk_len)
-{
-	static uint32_t number;
-	struct cm_transcript talk = {.target = dialled_by(ep),
-				     .request = {.magic = CM_MAGIC,
-						 .version = RC_WIRE_VERSION,
-						 .epoch = (uint64_t)getpid(),
-						 .slots = slots,
-						 .bulk_len = bulk_len,
-						 .number = ++number}};
-
-	auth_sign(key, &talk, CM_REQUEST);
-	return talk.request;
-}
-
-static void check_refused(const char *ep, const struct cm_request *rq, enum rc_verdict verdict)
-{
-	struct raw raw = connect_raw(ep, rq);
-
-	ck_assert_ptr_null(raw.v);
-	ck_assert_uint_eq(raw.talk.reply.magic, CM_MAGIC);
-	ck_assert_uint_eq(raw.talk.reply.version, RC_WIRE_VERSION);
-	ck_assert_uint_eq(raw.talk.reply.verdict, verdict);
-}
-
-/* A peer whose request does not prove the key gets no answer. */
-TEST_EACH(request_without_a_valid_proof_is_refused, rdma_cnt())
-{
-	const char *ep = rdma_endpoint(_i);
-	struct backend_proc p = start_echo(ep);
-	struct cm_request rq;
-	struct sl_psk key, other;
-	struct raw raw;
-
-	check_served(ep);
-	read_key(&key);
-	other = other_than(&key);
-	rq = request(ep, &key, 64, 64 << 10);
-	rq.magic++;
-	check_refused(ep, &rq, RC_OTHER_VERSION);
-	rq = request(ep, &key, 64, 64 << 10);
-	rq.version = 1;
-	check_refused(ep, &rq, RC_OTHER_VERSION);
-	rq = request(ep, &other, 64, 64 << 10);
-	check_refused(ep, &rq, RC_OTHER_KEY);
-	rq = request(ep, &key, 64, 64 << 10);
-	rq.slots = 32;
-	check_refused(ep, &rq, RC_OTHER_KEY);
-	rq = request(ep, &key, 63, 64 << 10);
-	check_refused(ep, &rq, RC_BAD_SIZES);
-	rq = request(ep, &key, 64, 1);
-	check_refused(ep, &rq, RC_BAD_SIZES);
-	rq = request(ep, &key, 64, 64 << 10);
-	raw = connect_raw(ep, &rq);
-	ck_assert_ptr_nonnull(raw.v);
-	rc_conn_close(&raw.v->base);
-	/* An attacker has recorded it. */
-	check_refused(ep, &rq, RC_OTHER_KEY);
-	check_served(ep);
-	backend_term(p);
-}
-
-/* A peer that continues without a proof learns no rkey and is disconnected. */
-TEST_EACH(connection_without_the_second_proof_is_closed, rdma_cnt())
-{
-	const struct rc_ring_sizes g = {.slots = 64, .bulk_len = 64 << 10};
-	const char *ep = rdma_endpoint(_i);
-	struct backend_proc p = start_echo(ep);
-	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
-	struct cm_request rq;
-	struct sl_psk key;
-	struct rc_conn *v;
-
-	check_served(ep);
-	read_key(&key);
-	rq = request(ep, &key, 64, 64 << 10);
-	v = connect_raw(ep, &rq).v;
-	ck_assert_ptr_nonnull(v);
-	ck_assert_int_eq(rc_conn_open_rings(v, &g), 0);
-	ck_assert_int_eq(rc_conn_send_keys(v), 0);
-	while (!v->gone && sl_now_ns() < until) {
-		ck_assert_int_le(rc_conn_poll_keys(v), 0);
-		(void)rc_check(&v->base);
-	}
-	ck_assert(v->gone);
-	ck_assert_uint_eq(v->peer_rkey, 0);
-	rc_conn_close(&v->base);
-	check_served(ep);
-	backend_term(p);
-}
-
-/* The rest of a talk that connect_raw() has begun. */
-static void go_on(struct raw *raw, const struct sl_psk *key)
-{
-	const struct rc_ring_sizes g = {.slots = raw->talk.reply.slots,
-					.bulk_len = raw->talk.reply.bulk_len};
-	uint64_t until = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC;
-	int arrived;
-
-	ck_assert_int_eq(rc_conn_open_rings(raw->v, &g), 0);
-	raw->talk.client = raw->v->keys[0];
-	auth_sign(key, &raw->talk, CM_CLIENT_KEYS);
-	raw->v->keys[0] = raw->talk.client;
-	ck_assert_int_eq(rc_conn_send_keys(raw->v), 0);
-	while ((arrived = rc_conn_poll_keys(raw->v)) == 0) {
-		(void)rc_check(&raw->v->base);
-		ck_assert_uint_lt(sl_now_ns(), until);
-	}
-	ck_assert_int_eq(arrived, 1);
-}
-
-/*
- * However many peers connect, a wireup that has begun completes: beside peers without the key, and
- * beside those over the limit.
- */
-TEST_EACH(handshakes_complete_despite_a_crowd_of_others, rdma_cnt())
-{
-	/* All within the time that a backend gives the first, on slow machines too. */
-	enum { STRANGERS = 4, TOO_MANY = 40 };
-	const char *ep = rdma_endpoint(_i);
-	struct backend_proc p = start_echo(ep);
-	struct raw first, more[TOO_MANY];
-	struct sl_psk key, other;
-	struct cm_request rq;
-	unsigned cnt = 0;
-
-	check_served(ep);
-	read_key(&key);
-	other = other_than(&key);
-	rq = request(ep, &key, 64, 64 << 10);
-	first = connect_raw(ep, &rq);
-	ck_assert_ptr_nonnull(first.v);
-	for (unsigned i = 0; i < STRANGERS; i++) {
-		rq = request(ep, &other, 64, 64 << 10);
-		check_refused(ep, &rq, RC_OTHER_KEY);
-	}
-	do {
-		ck_assert_uint_lt(cnt, TOO_MANY);
-		rq = request(ep, &key, 16, 64 << 10);
-		more[cnt] = connect_raw(ep, &rq);
-	} while (more[cnt++].v);
-	ck_assert_uint_eq(more[--cnt].talk.reply.verdict, RC_FULL);
-	go_on(&first, &key);
-	rc_conn_close(&first.v->base);
-	while (cnt)
-		rc_conn_close(&more[--cnt].v->base);
+	ck_assert_msg(strstr(err.text, "same key file") != NULL, "%s", err.text);
 	check_served(ep);
 	backend_term(p);
 }
@@ -932,7 +642,7 @@ TEST_EACH(flooding_peer_takes_no_slot_from_others, rdma_cnt())
 	for (unsigned i = 0; i < CNT; i++)
 		pairs[i] = connect_pair(l, ep);
 	/* As if it had come from another host than they. */
-	((struct rc_conn *)pairs[0].acceptor)->host[0] ^= 1;
+	((struct rc_conn *)pairs[0].acceptor)->path.gid[0] ^= 1;
 	do {
 		flood((struct rc_conn *)pairs[0].dialer);
 		rc = rc_poll(pairs[0].dialer, &m, 1);
@@ -1164,12 +874,7 @@ TEST_EACH(closing_does_not_block_the_caller, rdma_cnt())
 	backend_term(p);
 }
 
-/* --- known peers (wireup.h) --- */
-
-static struct rc_peer *leash_of(struct sl_transport *t)
-{
-	return ((struct rc_conn *)t)->peer;
-}
+/* --- several connections --- */
 
 /* A ping goes from one end to the other. */
 static void check_carries(struct sl_transport *from, struct sl_transport *to)
@@ -1211,25 +916,19 @@ static unsigned ms_until_gone(struct sl_transport *t)
 /* The device gives up after this time without an answer; a caller is informed long before. */
 enum { UNTOLD_MS = 3500 };
 
-/*
- * The connection manager makes the first connection of two processes only, and has no part in how
- * long the others live; with the last of them its own ends, and the next is made by it again.
- */
-TEST_EACH(a_known_peer_is_joined_by_datagrams, rdma_cnt())
+/* No connection has a part in how long the others live. */
+TEST_EACH(connections_of_two_processes_end_apart, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct sl_rpc_listener *l = listen_here(ep);
 	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep), third;
 
-	ck_assert_ptr_eq(leash_of(first.dialer), leash_of(second.dialer));
-	ck_assert_ptr_eq(leash_of(first.acceptor), leash_of(second.acceptor));
 	check_pair(&first);
 	check_pair(&second);
 	drop_pair(&first);
 	sl_rpc_wait_closed();
 	check_pair(&second);
 	third = connect_pair(l, ep);
-	ck_assert_ptr_eq(leash_of(third.dialer), leash_of(second.dialer));
 	check_pair(&third);
 	check_pair(&second);
 	drop_pair(&second);
@@ -1273,7 +972,7 @@ TEST_EACH(closing_one_of_several_connections_informs_its_peer, rdma_cnt())
 	sl_rpc_dial_drop(pairs[1].dialer);
 	ck_assert_uint_lt(ms_until_gone(pairs[1].acceptor), UNTOLD_MS);
 	sl_rpc_dial_drop(pairs[1].acceptor);
-	sl_rpc_dial_drop(pairs[0].acceptor); /* the request of the connection manager */
+	sl_rpc_dial_drop(pairs[0].acceptor);
 	ck_assert_uint_lt(ms_until_gone(pairs[0].dialer), UNTOLD_MS);
 	sl_rpc_dial_drop(pairs[0].dialer);
 	check_pair(&pairs[2]);
@@ -1281,52 +980,32 @@ TEST_EACH(closing_one_of_several_connections_informs_its_peer, rdma_cnt())
 	l->ops->close(l);
 }
 
-/*
- * Anybody can have the connection manager say that the other process has died: those that it has not made
- * go on.
- */
-TEST_EACH(a_peer_that_is_wrongly_reported_dead_goes_on, rdma_cnt())
+static enum sl_rpc_probe_result word_about(const char *ep, uint32_t number)
 {
-	const char *ep = rdma_endpoint(_i);
-	struct sl_rpc_listener *l = listen_here(ep);
-	struct pair first = connect_pair(l, ep), second = connect_pair(l, ep), third;
-	uint64_t until_ns;
+	const struct sl_rpc_dial_options opt = {
+		.endpoint = ep, .key_file = harness_key(), .slots = 64, .timeout_ms = 20000};
 
-	ck_assert_int_eq(rdma_disconnect(leash_of(first.dialer)->id), 0);
-	ck_assert_uint_lt(ms_until_gone(first.dialer), UNTOLD_MS);
-	ck_assert_uint_lt(ms_until_gone(first.acceptor), UNTOLD_MS);
-	until_ns = sl_now_ns() + UNTOLD_MS * SL_NS_PER_MS;
-	while (sl_now_ns() < until_ns) {
-		check_pair(&second);
-		ck_assert_int_eq(second.dialer->ops->check(second.dialer), 0);
-		ck_assert_int_eq(second.acceptor->ops->check(second.acceptor), 0);
-		usleep(1000);
-	}
-	third = connect_pair(l, ep);
-	ck_assert_ptr_ne(leash_of(third.dialer), leash_of(second.dialer));
-	check_pair(&third);
-	drop_pair(&first);
-	drop_pair(&second);
-	drop_pair(&third);
-	l->ops->close(l);
+	return sl_rpc_probe_peer(&opt, number);
 }
 
-TEST_EACH(a_killed_process_is_missed_by_all_its_connections, rdma_cnt())
+/* A process that was killed, and the next one, say that a connection is gone. */
+TEST_EACH(a_killed_process_is_missed_by_probes, rdma_cnt())
 {
 	const char *ep = rdma_endpoint(_i);
 	struct backend_proc p = start_echo(ep);
-	struct sl_transport *t[4];
+	struct sl_transport *t = gw_dial(ep, 64, SL_RPC_MIN_BULK);
+	uint32_t number = t->number;
 
-	for (unsigned i = 0; i < SL_ARRAY_LEN(t); i++)
-		t[i] = gw_dial(ep, 64, SL_RPC_MIN_BULK);
-	/* The connection manager's own is not among those that miss it. */
-	sl_rpc_dial_drop(t[0]);
-	sl_rpc_wait_closed();
+	ck_assert_uint_ne(number, 0);
+	ck_assert_int_eq(word_about(ep, number), SL_RPC_PROBE_ALIVE);
+	ck_assert_int_eq(word_about(ep, number + 1), SL_RPC_PROBE_REMOVED);
 	backend_kill(p);
-	for (unsigned i = 1; i < SL_ARRAY_LEN(t); i++) {
-		ck_assert_uint_lt(ms_until_gone(t[i]), UNTOLD_MS);
-		sl_rpc_dial_drop(t[i]);
-	}
+	ck_assert_int_eq(word_about(ep, number), SL_RPC_PROBE_REFUSED);
+	p = start_echo(ep);
+	check_served(ep);
+	ck_assert_int_eq(word_about(ep, number), SL_RPC_PROBE_REMOVED);
+	sl_rpc_dial_drop(t);
+	backend_term(p);
 }
 
 TEST_EACH(a_restarted_peer_is_dialled_again, rdma_cnt())
@@ -1341,121 +1020,6 @@ TEST_EACH(a_restarted_peer_is_dialled_again, rdma_cnt())
 		check_served(ep);
 		check_served(ep);
 	}
-	sl_rpc_dial_drop(t);
-	backend_term(p);
-}
-
-struct recorded {
-	struct wireup_transcript said;
-	struct sl_psk key;
-	unsigned broken; /* byte that is not as it was proven; none beyond the end */
-};
-
-static int say_recorded(void *arg, const struct ud_qp *door, uint8_t *to)
-{
-	struct recorded *r = arg;
-	struct wireup_request *h = &r->said.request;
-
-	h->answer_qpn = door->qpn;
-	wireup_sign(&r->key, &r->said, WIREUP_REQUEST, h->proof);
-	memcpy(to, h, sizeof(*h));
-	if (r->broken < sizeof(*h))
-		to[r->broken] ^= 1;
-	return (int)sizeof(*h);
-}
-
-static bool is_welcome(void *arg, const struct ud_packet *p)
-{
-	struct recorded *r = arg;
-
-	if (p->len != sizeof(r->said.reply))
-		return false;
-	memcpy(&r->said.reply, p->bytes, sizeof(r->said.reply));
-	return wireup_verify(&r->key, &r->said, WIREUP_REPLY, r->said.reply.proof);
-}
-
-/* Sends the wireup message to that peer until it is answered; twice if no answer is expected. */
-static bool is_answered(struct recorded *r, const struct rc_peer *l, unsigned tries)
-{
-	struct ah_entry *n = ah_cache_get(&l->addr.local, l->addr.qp_attr.ah_attr.grh.dgid.raw, 0);
-	int rc;
-
-	ck_assert_ptr_nonnull(n);
-	rc = wireup_call_run(&(struct wireup_call){
-		.local = &l->addr.local,
-		.ah = n->ah,
-		.qpn = l->addr.wireup_qpn,
-		.tries = tries,
-		.deadline_ns = sl_now_ns() + harness_timeout_s() * SL_NS_PER_SEC,
-		.build = say_recorded,
-		.is_reply = is_welcome,
-		.arg = r});
-	ah_cache_put(n);
-	ck_assert(rc == 0 || rc == -ETIMEDOUT);
-	return rc == 0;
-}
-
-static struct recorded record(const struct rc_peer *l, uint32_t number)
-{
-	struct recorded r = {.broken = UINT32_MAX};
-	struct sl_err err = SL_ERR(256);
-
-	ck_assert_int_eq(sl_psk_read(&r.key, harness_key(), &err), 0);
-	r.said.to = (struct wireup_target){.epoch = l->addr.epoch, .qpn = l->addr.wireup_qpn};
-	r.said.request = (struct wireup_request){.magic = WIREUP_MAGIC,
-						 .version = RC_WIRE_VERSION,
-						 .epoch = sl_rpc_boot_epoch(),
-						 .number = number,
-						 .slots = 64,
-						 .bulk_len = SL_RPC_MIN_BULK,
-						 .qpn = 0x123456};
-	memcpy(r.said.request.gid, l->addr.local.gid, sizeof(r.said.request.gid));
-	return r;
-}
-
-/* Messages without proof, repeated messages, and messages of unknown peers open nothing. */
-TEST_EACH(wireup_datagram_without_a_valid_proof_is_not_answered, rdma_cnt())
-{
-	static const size_t bytes[] = {offsetof(struct wireup_request, flags),
-				       offsetof(struct wireup_request, epoch),
-				       offsetof(struct wireup_request, qpn),
-				       offsetof(struct wireup_request, bulk),
-				       offsetof(struct wireup_request, nonce),
-				       offsetof(struct wireup_request, proof) + 31};
-	const char *ep = rdma_endpoint(_i);
-	struct backend_proc p = start_echo(ep);
-	struct sl_transport *t = gw_dial(ep, 64, SL_RPC_MIN_BULK);
-	const struct rc_peer *l = leash_of(t);
-	struct recorded r = record(l, 1000);
-
-	ck_assert_uint_ne(l->addr.wireup_qpn, 0);
-	ck_assert(is_answered(&r, l, 0));
-	ck_assert_uint_eq(r.said.reply.verdict, RC_GRANTED);
-	r.said.reply.verdict = RC_UNKNOWN_PEER;
-	ck_assert(!is_answered(&r, l, 2)); /* the same once more */
-	for (unsigned i = 0; i < SL_ARRAY_LEN(bytes); i++) {
-		r = record(l, 1001 + i);
-		r.broken = (unsigned)bytes[i];
-		ck_assert(!is_answered(&r, l, 2));
-	}
-	r = record(l, 1100);
-	r.key = other_than(&r.key);
-	ck_assert(!is_answered(&r, l, 2));
-	r = record(l, 1101);
-	r.said.request.epoch++;
-	ck_assert(is_answered(&r, l, 0));
-	ck_assert_uint_eq(r.said.reply.verdict, RC_UNKNOWN_PEER);
-	r = record(l, 1102);
-	r.said.request.slots = 3;
-	ck_assert(is_answered(&r, l, 0));
-	ck_assert_uint_eq(r.said.reply.verdict, RC_BAD_SIZES);
-	/* Connections that were granted without the knowledge of their peer block no other peer. */
-	for (unsigned i = 0; i < 2 * RC_PENDING_MAX; i++) {
-		r = record(l, 1200 + i);
-		r.said.request.qpn += i;
-		ck_assert(is_answered(&r, l, 0));
-	}
-	ck_assert_uint_eq(r.said.reply.verdict, RC_FULL);
 	sl_rpc_dial_drop(t);
 	backend_term(p);
 }

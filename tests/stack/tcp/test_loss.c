@@ -456,14 +456,6 @@ TEST(cubic_reduces_and_grows)
 	ck_assert_uint_le(bed.app.conn->cwnd, 42500);
 }
 
-TEST(newreno_halves_the_window)
-{
-	reconfigure(bed.cfg.newreno = true);
-	open_sack();
-	lose_one(40000);
-	ck_assert_uint_eq(bed.app.conn->cwnd, 20000);
-}
-
 TEST(slow_start_doubles)
 {
 	open_sack();
@@ -584,7 +576,7 @@ TEST(lowered_mtu_of_the_port_cuts_segments)
 	warm_up();
 	app_sends(1001, 3000);
 	ck_assert_uint_eq(out_skip(), 3);
-	bed.port.port.mtu = 800;
+	bed.port.port.mtu = bed.port.port.rx_mtu = 800;
 	sl_tcp_mtu_lowered(bed.tcp);
 	bed_collect();
 	ck_assert_uint_eq(bed.app.conn->mss, 760);
@@ -592,7 +584,7 @@ TEST(lowered_mtu_of_the_port_cuts_segments)
 		out(.seq = 1001 + i * 1000, .ack = 1, .len = 760);
 		out(.seq = 1761 + i * 1000, .ack = 1, .len = 240);
 	}
-	bed.port.port.mtu = 400; /* below what an ICMP error can do */
+	bed.port.port.mtu = bed.port.port.rx_mtu = 400; /* below what an ICMP error can do */
 	sl_tcp_mtu_lowered(bed.tcp);
 	ck_assert_uint_eq(bed.app.conn->mss, 360);
 	bed_collect();

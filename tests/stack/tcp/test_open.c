@@ -90,7 +90,7 @@ TEST_EACH(tiny_mss_is_not_obeyed, 2)
 /* Our own interface is obeyed all the same. */
 TEST(tiny_mtu_is_obeyed)
 {
-	bed.port.port.mtu = 400;
+	bed.port.port.mtu = bed.port.port.rx_mtu = 400;
 	in(.flags = S, .mss = 1460);
 	out(.flags = S | A, .ack = 1);
 	in(.seq = 1, .ack = 1);

@@ -132,6 +132,38 @@ TEST(open_fails_without_a_route)
 	ck_assert_int_eq(errno, EHOSTUNREACH);
 }
 
+/* A server that closes after each reply would otherwise use up all ports within a minute. */
+TEST_EACH(port_in_time_wait_is_reused_after_a_second_with_timestamps, 2)
+{
+	struct sl_tcp_conn *c = open_to(PKT_OUR_PORT);
+	uint32_t end;
+
+	ck_assert_ptr_nonnull(c);
+	out(.flags = S);
+	bed.ts = _i == 0;
+	if (bed.ts)
+		in(.flags = S | A, .ack = 1, .mss = 1000, .ts = true, .ts_val = 7);
+	else
+		in(.flags = S | A, .ack = 1, .mss = 1000);
+	out(.ack = 1, .seq = 1);
+	end = c->snd_nxt + 300000; /* faster than the clock of initial numbers */
+	c->snd_nxt = c->snd_una = c->snd_end = end;
+	sl_tcp_close(c);
+	bed_collect();
+	out_skip();
+	in(.flags = F | A, .seq = 1, .ack = end + 1 - bed.our_isn);
+	ck_assert_uint_eq(stats().time_wait, 1);
+	out_skip();
+	ck_assert_ptr_null(open_to(PKT_OUR_PORT));
+	ck_assert_int_eq(errno, EADDRINUSE);
+	after(1 * SEC);
+	c = open_to(PKT_OUR_PORT);
+	ck_assert(_i == 0 ? c != NULL : !c);
+	if (c)
+		ck_assert_uint_eq(c->snd_una, end + 1 + 0x10000);
+	ck_assert_uint_eq(stats().time_wait, c ? 0 : 1);
+}
+
 static unsigned others_closed;
 
 static void note_closed(void *handle, enum sl_tcp_close_reason why)

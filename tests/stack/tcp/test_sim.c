@@ -75,14 +75,13 @@ TEST(every_seed_is_byte_exact)
 			.late = seed % 2 ? 0 : sl_prng_unit(&prng) * 0.95,
 		};
 
-		cfg.newreno = seed % 3 == 0;
 		run_transfer(&link, &cfg, seed, sl_prng_below(&prng, 60000),
 			     sl_prng_below(&prng, 60000), seed % 2);
 		sim_fini(&sim);
 	}
 }
 
-static double goodput(bool newreno, double loss)
+static double goodput(double loss)
 {
 	struct sl_fake_link_config link = {
 		.delay_ns = 10000000, .bits_per_s = 1000000000, .queue_cnt = 2000, .loss = loss};
@@ -94,28 +93,25 @@ static double goodput(bool newreno, double loss)
 	cfg.rcv_buf = 1 << 20;
 	cfg.snd_buf = 1 << 20;
 	cfg.max_ooo_frames = 1024;
-	cfg.newreno = newreno;
 	run_transfer(&link, &cfg, 7, 0, len, false);
 	uint64_t ns = sim.host[0].peer.done_ns - 1000000000;
 	struct sl_tcp_stats st;
 
 	sl_tcp_stats(sim.host[1].tcp, &st);
-	printf("goodput %s loss %.1f %%: %.2f Mbit/s; sent %llu again %llu recoveries %llu rto "
+	printf("goodput loss %.1f %%: %.2f Mbit/s; sent %llu again %llu recoveries %llu rto "
 	       "%llu tlp %llu\n",
-	       newreno ? "newreno" : "cubic", loss * 100, (double)len * 8e3 / (double)ns,
-	       (unsigned long long)st.segs_out, (unsigned long long)st.retransmits,
-	       (unsigned long long)st.fast_retransmits, (unsigned long long)st.rto_fired,
-	       (unsigned long long)st.tlp_probes);
+	       loss * 100, (double)len * 8e3 / (double)ns, (unsigned long long)st.segs_out,
+	       (unsigned long long)st.retransmits, (unsigned long long)st.fast_retransmits,
+	       (unsigned long long)st.rto_fired, (unsigned long long)st.tlp_probes);
 	sim_fini(&sim);
 	return (double)len * 8e3 / (double)ns;
 }
 
 TEST(goodput_at_one_percent_loss)
 {
-	double cubic = goodput(false, 0.01), reno = goodput(true, 0.01), clean = goodput(false, 0);
+	double lossy = goodput(0.01), clean = goodput(0);
 
 	/* 1.22 * MSS / (RTT * sqrt(p)) = 7.1 Mbit/s is what the Reno model grants. */
-	ck_assert_double_gt(cubic, 5.5);
-	ck_assert_double_gt(reno, 5.5);
+	ck_assert_double_gt(lossy, 5.5);
 	ck_assert_double_gt(clean, 100.0);
 }

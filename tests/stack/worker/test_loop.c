@@ -77,6 +77,20 @@ TEST(each_port_is_flushed_once_a_round)
 		ck_assert_uint_eq(ports[i].flush_cnt, ROUNDS);
 }
 
+/* Also if it cannot be woken. */
+TEST(a_queued_message_is_the_workers)
+{
+	struct sl_worker_msg *m = calloc(1, sizeof(*m));
+	int fd = w.wake_fd;
+
+	m->verb = SL_WORKER_STOP;
+	w.wake_fd = -1;
+	ck_assert_int_eq(sl_worker_send(&w, m), 0);
+	w.wake_fd = fd;
+	sl_worker_run(&w);
+	ck_assert_uint_eq(w.loops, 1);
+}
+
 static unsigned rx_request(struct sl_port *p, struct sl_frame **frames, unsigned max,
 			   uint64_t now_ns)
 {

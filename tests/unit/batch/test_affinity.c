@@ -97,14 +97,16 @@ TEST(homes_depend_on_names_only)
 	sl_affinity_destroy(other);
 }
 
-TEST(load_is_bounded_by_the_average)
+TEST(load_is_bounded_by_the_average_and_its_deviation)
 {
 	ck_assert(sl_affinity_within(0, 0, 8));
-	ck_assert(!sl_affinity_within(1, 1, 8));
-	ck_assert(sl_affinity_within(1, 7, 8));
-	ck_assert(sl_affinity_within(124, 799, 8));
-	ck_assert(!sl_affinity_within(125, 799, 8));
+	ck_assert(sl_affinity_within(1, 1, 8));
+	ck_assert(!sl_affinity_within(2, 1, 8));
+	ck_assert(sl_affinity_within(143, 799, 8)); /* 1.25 * 100 + 2 * sqrt(87.5) = 143.7 */
+	ck_assert(!sl_affinity_within(144, 799, 8));
 	ck_assert(sl_affinity_within(UINT32_MAX - 1, UINT32_MAX, 1));
+	ck_assert(sl_affinity_below_mean(99, 799, 8));
+	ck_assert(!sl_affinity_below_mean(100, 799, 8));
 }
 
 static void submit_key(unsigned key)
@@ -138,7 +140,7 @@ TEST(direct_requests_go_to_their_home)
 	}
 }
 
-/* All have one key: no backend gets more than 1.25 times the average. */
+/* All have one key: it is spread evenly, once it is known to be hot. */
 TEST_EACH(one_key_does_not_collapse_onto_a_backend, 4)
 {
 	static const unsigned cnts[] = {2, 3, 5, 8};
@@ -149,10 +151,70 @@ TEST_EACH(one_key_does_not_collapse_onto_a_backend, 4)
 	for (unsigned n = 1; n <= 160; n++) {
 		now_ns += MS;
 		submit_key(7);
-		for (unsigned i = 0; i < cnt; i++)
-			ck_assert_uint_le(4 * requests_at(i) * cnt, 5 * n + 4 * cnt - 1);
+		if (n == 1)
+			ck_assert_uint_eq(requests_at(sl_batcher_home(b, sl_affinity_mix(8))), 1);
+		for (unsigned i = 0; n >= 32 && i < cnt; i++)
+			ck_assert_uint_le(requests_at(i), (n + cnt - 1) / cnt);
 	}
-	ck_assert_uint_ge(4 * requests_at(sl_batcher_home(b, sl_affinity_mix(8))) * cnt, 5 * 160);
+}
+
+/* A key is not hot for long after its requests have ended. */
+TEST(hot_key_has_one_home_again)
+{
+	struct sl_affinity *a = points_of(8);
+	uint64_t hot = sl_affinity_mix(1);
+
+	for (unsigned n = 0; n < 3; n++)
+		sl_affinity_note(a, hot, 8);
+	ck_assert_uint_eq(sl_affinity_homes(a, hot, 8), 1);
+	for (unsigned n = 0; n < 997; n++)
+		sl_affinity_note(a, n % 2 ? hot : sl_affinity_mix(n + 2), 8);
+	ck_assert_uint_ge(sl_affinity_homes(a, hot, 8), 16);
+	ck_assert_uint_eq(sl_affinity_homes(a, sl_affinity_mix(4), 8), 1);
+	for (unsigned n = 0; n < 8000; n++)
+		sl_affinity_note(a, sl_affinity_mix(n + 2000), 8);
+	ck_assert_uint_eq(sl_affinity_homes(a, hot, 8), 1);
+	sl_affinity_destroy(a);
+}
+
+/* Others that collide take the place of the rarest. */
+TEST(hot_key_stays_among_many_others)
+{
+	struct sl_affinity *a = points_of(8);
+	uint64_t hot = sl_affinity_mix(1);
+
+	for (unsigned n = 0; n < 20000; n++) {
+		sl_affinity_note(a, hot % 1024 + ((uint64_t)n << 48 | (uint64_t)n << 16), 8);
+		if (n % 8 == 0)
+			sl_affinity_note(a, hot, 8);
+	}
+	ck_assert_uint_ge(sl_affinity_homes(a, hot, 8), 4);
+	sl_affinity_destroy(a);
+}
+
+static bool is_home(const void *arg, unsigned backend)
+{
+	return *(const unsigned *)arg == backend;
+}
+
+TEST(homes_are_the_first_different_backends)
+{
+	struct sl_affinity *a = points_of(8);
+
+	for (unsigned key = 1; key < 200; key++) {
+		uint64_t hash = sl_affinity_mix(key);
+		unsigned found[9] = {0};
+
+		for (unsigned cnt = 1; cnt <= 8; cnt++) {
+			for (unsigned i = 0; i < 8; i++)
+				found[cnt] +=
+					sl_affinity_find_among(a, hash, cnt, is_home, &i) == i;
+			ck_assert_uint_eq(found[cnt], cnt);
+		}
+		ck_assert_uint_eq(sl_affinity_find_among(a, hash, 1, is_up, NULL),
+				  sl_affinity_find(a, hash, is_up, NULL));
+	}
+	sl_affinity_destroy(a);
 }
 
 TEST(backend_that_refused_a_request_is_not_its_home)

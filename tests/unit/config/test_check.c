@@ -94,7 +94,7 @@ static const struct {
 	{"pool = q stream = yes continue = backend affinity { by = prefix }",
 	 "found by = prefix with continue"},
 	{"respond { status = 200 } affinity { by = address }",
-	 "found affinity, split or mirror on route \"/\" without a pool"},
+	 "found affinity, split, mirror or hedge on route \"/\" without a pool"},
 	{"pool = p match_body = model match a { pool = q }", NULL},
 	{"match_body = model match \"*\" { pool = q }", NULL},
 	{"match_body = model pool = p", "match_body but no match block; allowed: both or none"},
@@ -132,6 +132,65 @@ TEST_EACH(pools_of_a_route_that_the_body_selects, SL_ARRAY_LEN(matching))
 	} else {
 		ck_assert_msg(c, "%s", err.text);
 		ck_assert(sl_cfg_route_has_pool(&c->routes[0], 1));
+	}
+	sl_config_free(c);
+}
+
+static const struct {
+	const char *keys;
+	uint64_t hedge_ns;
+	const char *mistake;
+} hedging[] = {
+	{"pool = two", 0, NULL},
+	{"pool = two hedge = no", 0, NULL},
+	{"pool = two hedge = p95", SL_HEDGE_P95, NULL},
+	{"pool = two hedge = 50ms", 50000000, NULL},
+	{"pool = two hedge = 50ms methods = {POST, PUT}", 50000000, NULL},
+	{"pool = two hedge = 50ms methods = POST idempotent = yes", 50000000, NULL},
+	{"pool = web hedge = 50ms", 50000000, NULL},
+	{"pool = two hedge = yes", 0,
+	 "found hedge = \"yes\"; allowed: no, p95, or a time from 1ms to 1h"},
+	{"pool = two hedge = 0", 0, "found hedge = \"0\"; allowed"},
+	{"pool = two hedge = 10us", 0, "found hedge = \"10us\"; allowed"},
+	{"pool = two hedge = 2h", 0, "found hedge = \"2h\"; allowed"},
+	{"pool = two hedge = p95 stream = yes", 0, "found hedge on a route with stream = yes"},
+	{"pool = two hedge = p95 idempotent = no", 0,
+	 "found hedge on route \"/\", whose requests may not be sent again; allowed: with "
+	 "idempotent = yes"},
+	{"pool = two hedge = p95 methods = {POST, PATCH}", 0, "may not be sent again"},
+	{"pool = one hedge = p95", 0,
+	 "found hedge with pool \"one\", of which a worker has 1 backend; allowed"},
+	{"pool = few hedge = p95", 0, "found hedge with pool \"few\", of which a worker has 1"},
+	{"pool = two hedge = p95 split { pool = one percent = 5 }", 0,
+	 "found hedge with pool \"one\""},
+	{"pool = two hedge = p95 match_body = m match a { pool = one }", 0,
+	 "found hedge with pool \"one\""},
+	{"pool = two hedge = p95 mirror { pool = one }", SL_HEDGE_P95, NULL},
+	{"respond { status = 200 } hedge = p95", 0, "hedge on route \"/\" without a pool"},
+};
+
+TEST_EACH(hedge_of_a_route_needs_two_backends_and_repeatable_requests, SL_ARRAY_LEN(hedging))
+{
+	static const char pools[] =
+		"pool one { backend a { endpoint = \"shm:///a\" } }\n"
+		"pool two { backend a { endpoint = \"shm:///b\" } backend b { endpoint = \"shm:///c\" } }\n"
+		"pool web { backend a { endpoint = \"http://a:1\" } backend b { endpoint = \"http://b:1\" } }\n"
+		"workers { count = 2 } pool few { subset = 1 backend a { endpoint = \"shm:///d\" } backend b { endpoint = \"shm:///e\" } }\n";
+	struct sl_err err = SL_ERR(1024);
+	char text[1024];
+	struct sl_config *c;
+
+	snprintf(text, sizeof(text), "%sroute / { %s }\n", pools, hedging[_i].keys);
+	c = sl_config_parse(text, "t.conf", &err);
+	if (hedging[_i].mistake) {
+		ck_assert_msg(!c, "%s", text);
+		ck_assert_msg(strstr(err.text, "t.conf:5: found ") == err.text, "%s", err.text);
+		ck_assert_msg(strstr(err.text, hedging[_i].mistake), "%s", err.text);
+		ck_assert_ptr_null(strchr(err.text, '\n'));
+	} else {
+		ck_assert_msg(c, "%s", err.text);
+		ck_assert_uint_eq(c->routes[0].pools ? c->routes[0].pools->hedge_ns : 0,
+				  hedging[_i].hedge_ns);
 	}
 	sl_config_free(c);
 }

@@ -37,7 +37,7 @@ static const char full[] =
 	"}\n"
 	"pool plain { backend a { endpoint = \"shm:///run/p.sock\" } }\n"
 	"pool sites { backend a { endpoint = \"http://[::1]:8000\" host = \"site.example:8\" } }\n"
-	"limits { max_connections = 1000 frame_memory = 64m max_body = 8m newreno = yes\n"
+	"limits { max_connections = 1000 frame_memory = 64m max_body = 8m\n"
 	"  drain_timeout = 3s }\n"
 	"admin { address = \"::1\" port = 99 owner = nobody group = daemon group_role = operate\n"
 	"  token_file = /etc/token hosts = {gate.example, \"gate:80\"} }\n";
@@ -112,7 +112,6 @@ TEST(fills_the_struct)
 	ck_assert_uint_eq(c->limits.max_connections, 1000);
 	ck_assert_uint_eq(c->limits.max_body, 8 << 20);
 	ck_assert_uint_eq(c->limits.drain_timeout_ns, 3000000000u);
-	ck_assert(c->limits.newreno);
 	sl_config_free(c);
 }
 
@@ -838,6 +837,31 @@ TEST(checks_the_system)
 	sl_config_free(c);
 }
 
+TEST(token_file_of_another_length_is_a_mistake)
+{
+	static const struct {
+		off_t len;
+		bool ok;
+	} files[] = {{15, false}, {16, true}, {258, true}, {259, false}};
+	char path[] = "/tmp/sluice-token-XXXXXX", text[100];
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	snprintf(text, sizeof(text), "user = root\nadmin { token_file = %s }", path);
+	for (size_t i = 0; i < SL_ARRAY_LEN(files); i++) {
+		struct sl_config *c = parse_ok(text);
+
+		ck_assert_int_eq(ftruncate(fd, files[i].len), 0);
+		ck_assert_int_eq(sl_config_check_system(c, &err), files[i].ok ? 0 : -1);
+		if (!files[i].ok)
+			ck_assert_ptr_nonnull(
+				strstr(err.text, "allowed: a token of 16 to 256 characters"));
+		sl_config_free(c);
+	}
+	close(fd);
+	unlink(path);
+}
+
 static void collect(void *arg, const char *key)
 {
 	strcat(strcat(arg, key), ";");
@@ -963,7 +987,8 @@ TEST(values_that_need_a_restart_stay)
 		parse_ok("limits { max_connections = 100 max_exchanges = 50 max_head = 4k "
 			 "max_target = 2k frame_memory = 8m max_body = 1m keepalive = 5s "
 			 "reorder_memory = 1m }");
-	struct sl_config *b = parse_ok("limits { max_body = 7m idle_timeout = 3s newreno = yes }");
+	struct sl_config *b =
+		parse_ok("limits { max_body = 7m idle_timeout = 3s rst_closed_ports = yes }");
 
 	sl_config_keep(b, a);
 	ck_assert_uint_eq(b->limits.max_connections, 100);
@@ -971,7 +996,7 @@ TEST(values_that_need_a_restart_stay)
 	ck_assert_uint_eq(b->limits.max_head, 4096);
 	ck_assert_uint_eq(b->limits.keepalive_ns, 5000000000u);
 	ck_assert_uint_eq(b->limits.reorder_memory, 1 << 20);
-	ck_assert(!b->limits.newreno);
+	ck_assert(!b->limits.rst_closed_ports);
 	ck_assert_uint_eq(b->limits.idle_timeout_ns, 3000000000u);
 	/* Values that were checked against others are cut to those. */
 	ck_assert_uint_eq(b->limits.max_target, 4096);

@@ -38,16 +38,16 @@ static const struct {
 	{"route / { reply = 200 respond { body = x } }",
 	 "route / { respond { body = x status = 200 } }", 1},
 	{"limits { keepalive = 5s }", "tcp { keepalive = 5s }", 1},
-	{"limits { newreno = yes }", "tcp { congestion = newreno }", 1},
-	{"limits { newreno = off rst_closed_ports = yes } # end",
-	 "tcp { congestion = cubic rst_closed_ports = yes } # end", 2},
+	{"limits { newreno = yes keepalive = 5s rst_closed_ports = yes } # end",
+	 "tcp { keepalive = 5s rst_closed_ports = yes } # end", 3},
 	{"limits {\n\t# all\n\tmax_head = 16k\n\tframe_memory = 64m /* big */\n\treorder_memory = 1m\n}",
 	 "limits {\n\t# all\n\tmax_head = 16k\n\t/* big */\n}\nmemory { frames = 64m reorder = 1m }",
 	 2},
 	{"  limits { path = refuse max_promoted = 3 frame_memory = 64m }",
 	 "  limits { max_rc_qps = 3 }\n  memory { frames = 64m }\n  request_path = refuse", 3},
-	{"tcp { congestion = newreno }\nlimits { keepalive = 5s }\nroute / { respond { } }",
-	 "tcp { congestion = newreno keepalive = 5s }\nroute / { respond { } }", 1},
+	{"tcp { server_ports = 20000-29999 }\nlimits { keepalive = 5s }\nroute / { respond { } }",
+	 "tcp { server_ports = 20000-29999 keepalive = 5s }\nroute / { respond { } }", 1},
+	{"tcp { congestion = newreno keepalive = 5s }", "tcp { keepalive = 5s }", 1},
 	{"limits { max_per_address = 17 }", "limits { address_connections = 17 }", 1},
 	{"limits { max_per_address = 0 address_connections = 0.25 }",
 	 "limits { address_connections = 0.25 }", 1},
@@ -64,7 +64,8 @@ static const char *fix(const char *from, char *to, size_t len)
 
 static void count_line(void *arg, const char *line)
 {
-	ck_assert_msg(strncmp(line, "t.conf:", 7) == 0 && strstr(line, "\" is now \""), "%s", line);
+	ck_assert_msg(strncmp(line, "t.conf:", 7) == 0, "%s", line);
+	ck_assert_msg(strstr(line, "\" is now \"") || strstr(line, " no effect "), "%s", line);
 	++*(unsigned *)arg;
 }
 
@@ -128,7 +129,6 @@ static const struct {
 	{"limits { max_per_address = 5\naddress_connections = 0.5 }",
 	 "t.conf:2: found both address_connections and its former name; allowed: "},
 	{"workers { spin = 5us spin = 6us }", "t.conf:1: found a second spin; allowed: one"},
-	{"limits { newreno = maybe }", "t.conf:1: found newreno = \"maybe\"; allowed: yes or no"},
 	{"limits { max_per_address = 1 }",
 	 "t.conf:1: found max_per_address = \"1\"; allowed: 0, or"},
 	{"limits { address_connections = 4000001 }",
@@ -150,7 +150,9 @@ TEST(each_alias_leads_to_a_key_of_another_name)
 	const struct conf_alias *a;
 
 	for (size_t i = 0; (a = conf_alias_at(i)); i++) {
-		ck_assert_msg(conf_key_find(a->new_block, a->new_name) >= 0, "%s", a->new_name);
+		if (a->new_name)
+			ck_assert_msg(conf_key_find(a->new_block, a->new_name) >= 0, "%s",
+				      a->new_name);
 		ck_assert_msg(conf_key_find(a->block, a->name) < 0, "%s", a->name);
 	}
 }
@@ -158,9 +160,12 @@ TEST(each_alias_leads_to_a_key_of_another_name)
 /* No statement is lost where text cannot be taken apart, or a value has no equivalent. */
 TEST(text_that_cannot_be_fixed_gives_an_error)
 {
-	static const char *const bad[] = {
-		"limits {", "limits { keepalive = }",     "}",
-		"a = \"b",  "limits { newreno = maybe }", "limits { newreno = ${A:-yes} }"};
+	static const char *const bad[] = {"limits {",
+					  "limits { keepalive = }",
+					  "}",
+					  "a = \"b",
+					  "limits { max_per_address = 1 }",
+					  "limits { max_per_address = ${A:-17} }"};
 
 	for (size_t i = 0; i < SL_ARRAY_LEN(bad); i++) {
 		struct sl_strbuf out;

@@ -137,3 +137,40 @@ TEST(there_are_at_most_64_quotas)
 	ck_assert_ptr_null(sl_config_parse(text, "t.conf", &err));
 	ck_assert_str_eq(err.text, "t.conf:65: found one quota too many; allowed: 64");
 }
+
+TEST(a_penalty_is_off_without_its_block)
+{
+	struct sl_config *c = sl_config_parse("user = root\n", "t.conf", &err);
+
+	ck_assert_msg(c != NULL, "%s", err.text);
+	ck_assert_uint_eq(c->penalty.after, 0);
+	sl_config_free(c);
+	c = sl_config_parse("penalty { after = 1000 except = {192.0.2.0/24, fd00::/8} }\n",
+			    "t.conf", &err);
+	ck_assert_msg(c != NULL, "%s", err.text);
+	ck_assert_uint_eq(c->penalty.after, 1000);
+	ck_assert_uint_eq(c->penalty.within_ns, 10 * S);
+	ck_assert_uint_eq(c->penalty.time_ns, 60 * S);
+	ck_assert_uint_eq(c->penalty.except.cnt, 2);
+	sl_config_free(c);
+}
+
+static const struct {
+	const char *text, *message;
+} penalty_mistakes[] = {
+	{"penalty { time = 1m }",
+	 "t.conf:1: found penalty without after; allowed: penalty { after = N }"},
+	{"penalty { after = 0 }",
+	 "t.conf:1: found after = \"0\"; allowed: a whole number from 1 to 1000000"},
+	{"penalty { after = 1 time = 1ms }", "t.conf:1: found time = \"1ms\"; allowed: a duration"},
+	{"penalty { after = 1 except = {10.0.0.1/8} }",
+	 "t.conf:1: found except = \"10.0.0.1/8\"; allowed: up to 4096 addresses and prefixes"},
+};
+
+TEST_EACH(mistakes_of_a_penalty_are_named, SL_ARRAY_LEN(penalty_mistakes))
+{
+	ck_assert_ptr_null(sl_config_parse(penalty_mistakes[_i].text, "t.conf", &err));
+	ck_assert_msg(strncmp(err.text, penalty_mistakes[_i].message,
+			      strlen(penalty_mistakes[_i].message)) == 0,
+		      "%s", err.text);
+}

@@ -25,6 +25,8 @@ TEST(answers_on_the_admin_endpoint)
 	expect("GET /nowhere", HOST, "404", "/livez");
 	expect("GET /set?pool=score&size=4", HOST, "405", "POST only");
 	expect("POST /metrics", HOST, "405", "GET only");
+	expect("PUT /set?pool=score&size=4", HOST, "405", "Allow: POST\r\n");
+	expect("POST /stats", HOST, "405", "Allow: GET, HEAD\r\n");
 	ck_assert_uint_eq(gw.ctl.batch_size, 0);
 	expect_local("GET /livez", "200", "ok");
 	expect_local("GET /stats", "200", "\"ready\":true");
@@ -44,6 +46,36 @@ TEST(answers_on_the_admin_endpoint)
 	ck_assert(gw.drain_called);
 	ck_assert_uint_eq(r.cut, 2);
 	ck_assert_int_eq(ready_calls, 1);
+}
+
+/* RFC 9110 9.3.2: the fields of GET, without its content. */
+TEST(head_has_no_content)
+{
+	static const char *const paths[] = {"/",        "/dashboard.js", "/livez",   "/readyz",
+					    "/metrics", "/stats",        "/history", "/nowhere"};
+	struct runner r = {0};
+	char line[64], request[200];
+
+	start(&r);
+	for (size_t i = 0; i < SL_ARRAY_LEN(paths); i++) {
+		const char *answer, *end;
+
+		snprintf(line, sizeof(line), "HEAD %s", paths[i]);
+		answer = ask(line, HOST "Accept-Encoding: gzip, br\r\n");
+		end = strstr(answer, "\r\n\r\n");
+		ck_assert_msg(end && !end[4], "%s: %s", line, answer);
+		ck_assert_msg(strstr(answer, "Content-Length: ") &&
+				      !strstr(answer, "Content-Length: 0\r\n") &&
+				      !strstr(answer, "Content-Encoding"),
+			      "%s: %s", line, answer);
+	}
+	snprintf(request, sizeof(request), "HEAD /events HTTP/1.1\r\n" HOST "\r\n");
+	for (unsigned i = 0; i < 40; i++)
+		ck_assert_int_eq(strncmp(ask_until(request, NULL), "HTTP/1.1 200", 12), 0);
+	ck_assert_ptr_nonnull(
+		strstr(ask_until("GET /events HTTP/1.1\r\n" HOST "\r\n", "}\n\n"), "data: {"));
+	kill(getpid(), SIGTERM);
+	finish(&r);
 }
 
 TEST(takes_prefixes_of_clients)
@@ -399,7 +431,21 @@ TEST(requests_without_the_token_are_refused)
 	unlink(token_path);
 }
 
-TEST(token_file_readable_by_others_is_refused)
+#define T64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+TEST(token_file_of_the_longest_token_is_read)
+{
+	struct sl_control_options o = {.gateway = &gw, .config = cfg};
+	struct sl_control *ctl;
+
+	write_token(T64 T64 T64 T64 "\r\n", 0600);
+	ctl = sl_control_open(&o, &err);
+	ck_assert_msg(ctl != NULL, "%s", err.text);
+	sl_control_close(ctl);
+	unlink(token_path);
+}
+
+TEST(unusable_token_file_is_refused)
 {
 	static const struct {
 		const char *text, *why;
@@ -407,7 +453,11 @@ TEST(token_file_readable_by_others_is_refused)
 	} tests[] = {
 		{"0123456789abcdef", "only its owner may read", 0640},
 		{"0123456789abcdef", "only its owner may read", 0602},
-		{"0123456789abcde\n", "16 to 256 characters", 0600},
+		{"0123456789abcde\n", "found 15 characters", 0600},
+		{T64 T64 T64 T64 "x", "found 257 characters", 0600},
+		{T64 T64 T64 T64 "x\n", "found 257 characters", 0600},
+		{T64 T64 T64 T64 T64 T64 T64 T64, "found more", 0600},
+		{"0123456789abcdef\n0123456789abcdef\n", "found a space", 0600},
 	};
 	struct sl_control_options o = {.gateway = &gw, .config = cfg};
 
@@ -415,6 +465,7 @@ TEST(token_file_readable_by_others_is_refused)
 		write_token(tests[i].text, tests[i].mode);
 		ck_assert_ptr_null(sl_control_open(&o, &err));
 		ck_assert_msg(strstr(err.text, tests[i].why) != NULL, "%s", err.text);
+		ck_assert_ptr_nonnull(strstr(err.text, "; allowed: "));
 	}
 	unlink(token_path);
 	ck_assert_ptr_null(sl_control_open(&o, &err));

@@ -19,7 +19,7 @@ static void add_sample(unsigned worker, enum sl_stage stage, uint64_t ns)
 static char *render(struct sl_strbuf *b)
 {
 	sl_strbuf_grow(b, 1 << 20);
-	sl_metrics_render(&gw, b);
+	sl_metrics_render(&gw, false, b);
 	ck_assert_int_eq(b->err, 0);
 	return b->ptr;
 }

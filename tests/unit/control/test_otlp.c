@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spans as JSON, and a collector that is down, refuses, or is silent. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "control/otlp.h"
 #include "control/otlp_span.h"
 #include "core/trace.h"
@@ -243,6 +245,33 @@ TEST_EACH(a_status_decides_what_becomes_of_the_spans, SL_ARRAY_LEN(replies))
 	ck_assert_uint_eq(after.exported - before.exported, replies[_i].exported);
 	ck_assert_uint_eq(after.dropped - before.dropped, replies[_i].dropped);
 	ck_assert_uint_eq(after.failures - before.failures, replies[_i].failures);
+}
+
+/* Repeating the request would not help, and the next one may be accepted. */
+TEST(final_status_drops_the_spans_and_delays_no_others)
+{
+	static char asked[4096];
+	char text[4096];
+	ssize_t n;
+	int fds[2];
+
+	ck_assert_int_eq(pipe2(fds, O_NONBLOCK), 0);
+	sl_log_fd_set(fds[1]);
+	ck_assert_int_eq(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	for (unsigned i = 0; i < 6; i++) {
+		sl_otlp_put(otlp, &event, 1);
+		answer("HTTP/1.1 400 No\r\n", asked, sizeof(asked));
+	}
+	sl_log_fd_set(-1);
+	ck_assert_uint_eq(sl_otlp_stats().dropped - before.dropped, 6);
+	ck_assert_uint_eq(sl_otlp_stats().failures - before.failures, 6);
+	n = read(fds[0], text, sizeof(text) - 1);
+	ck_assert_int_gt(n, 0);
+	text[n] = 0;
+	ck_assert_msg(strstr(text, "answers with status 400; spans dropped: 1\n") != NULL, "%s",
+		      text);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 TEST(a_silent_collector_is_given_up_after_a_time)

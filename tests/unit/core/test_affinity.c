@@ -112,17 +112,17 @@ TEST(request_without_a_key_goes_to_any)
 	ck_assert_uint_eq(bed.core.stats.affinity_hits, 0);
 }
 
-/* Requests of one key that are open at once: the second one is beyond the bound. */
+/* Requests of one key that are open at once: it is hot, and has two homes. */
 TEST_EACH(home_that_is_busy_is_missed, 2)
 {
 	prefer((struct sl_cfg_affinity){.by = SL_AFFINITY_BY_ADDRESS}, _i);
-	say(GET("/e"));
-	say(GET("/e"));
-	say(GET("/e"));
-	ck_assert_uint_ge(got(0), 1);
-	ck_assert_uint_ge(got(1), 1);
-	ck_assert_uint_eq(got(0) + got(1), 3);
-	ck_assert_uint_eq(bed.core.stats.affinity_hits + bed.core.stats.affinity_misses, 3);
+	for (unsigned i = 0; i < 8; i++)
+		say(GET("/e"));
+	ck_assert_uint_ge(got(0), 2);
+	ck_assert_uint_ge(got(1), 2);
+	/* Not streams: a backend has at most two batches. */
+	ck_assert_uint_eq(bed.core.stats.affinity_hits + bed.core.stats.affinity_misses,
+			  _i ? 8 : got(0) + got(1));
 	ck_assert_uint_ge(bed.core.stats.affinity_misses, 1);
 }
 

@@ -123,7 +123,7 @@ TEST(durations_of_many_statuses_share_the_last_slot)
 	for (unsigned status = 100; status < 600; status++) {
 		struct sl_code_end e = {.status = status, .begun = true};
 
-		sl_route_codes_add(r, &e, status * UINT64_C(1000));
+		sl_route_codes_add(r, sl_code_find(&e), status * UINT64_C(1000));
 	}
 	ck_assert_uint_eq(sum_of(&r->codes), 500);
 	sl_durations_merge(sum, r->http);
@@ -152,9 +152,9 @@ TEST(a_duration_is_at_most_its_bound)
 	for (unsigned i = 0; i < SL_CODE_BOUND_CNT; i++) {
 		struct sl_code_end e = {.status = 200, .begun = true};
 
-		sl_route_codes_add(r, &e, sl_code_bound_ns(i));
+		sl_route_codes_add(r, sl_code_find(&e), sl_code_bound_ns(i));
 		ck_assert_uint_eq(r->http[0].bucket[i], 1);
-		sl_route_codes_add(r, &e, sl_code_bound_ns(i) + 1);
+		sl_route_codes_add(r, sl_code_find(&e), sl_code_bound_ns(i) + 1);
 		ck_assert_uint_eq(r->http[0].bucket[i + 1], 1);
 		r->http[0].bucket[i + 1] = 0;
 	}

@@ -177,7 +177,6 @@ TEST(defaults_are_those_of_the_keys)
 	ck_assert_uint_eq(tcp.max_conns, l->max_connections);
 	ck_assert_uint_eq(tcp.max_half_open, l->max_half_open);
 	ck_assert_uint_eq(tcp.keepalive_ns, l->keepalive_ns);
-	ck_assert_int_eq(tcp.newreno, l->newreno);
 	ck_assert_int_eq(tcp.rst_closed_ports, l->rst_closed_ports);
 	sl_rpc_config_default(&rpc);
 	ck_assert_uint_eq(rpc.max_outstanding, l->max_exchanges);

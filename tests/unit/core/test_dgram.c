@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Datagrams, which have no connection, through a whole core. */
+#include "core/client.h"
 #include "core_talk.h"
 #include "sluice/datagram.h"
 #include "suite.h"
@@ -56,4 +57,27 @@ TEST(a_datagram_for_a_stream_s_route_is_refused_while_no_backend_is_up)
 	bed_turns(3);
 	ask("hello");
 	ck_assert_uint_eq(outcomes(SL_OUTCOME_NO_BACKEND), 1);
+}
+
+/* All datagrams share one part of a full queue, also in the pool of the copies. */
+TEST(copy_of_a_datagram_is_unproven_too)
+{
+	static struct sl_cfg_route_pools pools = {
+		.split.pool = -1, .mirror = {.pool = 0, .share = 1, .max_body = 1000}};
+	unsigned copies = 0;
+
+	for (uint32_t i = 0; i < bed.cfg->route_cnt; i++) {
+		if (bed.cfg->routes[i].datagram_service == SERVICE)
+			bed.cfg->routes[i].pools = &pools;
+	}
+	ask("hello");
+	ck_assert_uint_eq(bed.core.stats.mirrored, 1);
+	ck_assert_uint_eq(sl_mempool_used(&bed.core.exchanges), 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct sl_exchange *x = sl_mempool_at(&bed.core.exchanges, i);
+
+		copies += x->client->proto == SL_CLIENT_MIRROR;
+		ck_assert(x->item.unproven);
+	}
+	ck_assert_uint_eq(copies, 1);
 }

@@ -2,6 +2,7 @@
 /* Records of ended exchanges that a worker gives to the control thread. */
 #include "core_bed.h"
 #include "core/event.h"
+#include "front/exemplar.h"
 #include "suite.h"
 
 static struct sl_event got[80];
@@ -350,6 +351,84 @@ TEST(without_a_reader_only_exported_records_are_kept)
 	*t = (struct sl_cfg_trace){0};
 }
 
+/* Returns the exemplar of a status of a route that has one duration. */
+static const struct sl_exemplar *exemplar_of(uint32_t route, unsigned status)
+{
+	static struct sl_exemplar to[SL_DURATION_SLOTS][SL_EXEMPLAR_BUCKETS];
+	struct sl_duration sum[SL_DURATION_SLOTS] = {0};
+	const struct sl_route_codes *r = bed.core.wcfg->route_codes[route];
+	const struct sl_exemplar *found = NULL;
+
+	memset(to, 0, sizeof(to));
+	sl_durations_merge(sum, r->http);
+	sl_exemplars_merge(to, sum, r, false);
+	for (unsigned b = 0; b < SL_EXEMPLAR_BUCKETS; b++) {
+		const struct sl_exemplar *e = &to[sl_duration_slot(sum, sl_code_index(status))][b];
+
+		if (!e->unix_ns)
+			continue;
+		ck_assert_ptr_null(found);
+		ck_assert_ptr_eq(e - b + sl_duration_bucket(e->ns), e);
+		found = e;
+	}
+	return found;
+}
+
+#define TRACED(path, flags)                                                                        \
+	"GET " path " HTTP/1.1\r\nHost: x\r\ntraceparent: "                                        \
+	"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-" flags "\r\n\r\n"
+
+TEST(sampled_and_exported_requests_are_exemplars)
+{
+	const uint32_t none = bed.cfg->route_cnt;
+	struct sl_cfg_trace *t = &bed.cfg->trace;
+	const struct sl_exemplar *e;
+	unsigned b;
+
+	*t = (struct sl_cfg_trace){.otlp = "http://127.0.0.1:1/"};
+	for (uint32_t i = 0; i <= none; i++)
+		ck_assert(sl_exemplars_make(bed.core.wcfg->route_codes[i]));
+	say(TRACED("/none", "00"));
+	bed_turns(3);
+	ck_assert_uint_eq(bed.core.wcfg->route_codes[none]->codes.http[SL_CODE_404], 1);
+	ck_assert_ptr_null(exemplar_of(none, 404));
+	say(TRACED("/none", "01"));
+	bed_turns(3);
+	e = exemplar_of(none, 404);
+	ck_assert_ptr_nonnull(e);
+	ck_assert_uint_eq(e->trace_id[0], 0x4b);
+	ck_assert_uint_eq(e->trace_id[15], 0x36);
+	ck_assert_uint_gt(e->unix_ns, UINT64_C(1600000000) * SL_NS_PER_SEC);
+	bed_post_request(0, "/e", 'z', 10); /* not sampled, but fails */
+	b = backend_asked();
+	bed_turn(5 * SL_NS_PER_MS);
+	bed_reply(&bed.backends[b], bed.backends[b].ids[0], SL_RPC_INTERNAL, 0, "");
+	bed_turns(3);
+	e = exemplar_of(0, 502);
+	ck_assert_ptr_nonnull(e);
+	ck_assert_uint_eq(e->ns, bed.core.wcfg->route_codes[0]->http[0].sum_ns);
+	*t = (struct sl_cfg_trace){0};
+}
+
+TEST(a_request_refused_for_want_of_an_exchange_is_an_exemplar_too)
+{
+	const uint32_t none = bed.cfg->route_cnt;
+	void *taken[64];
+	unsigned n = 0;
+
+	bed.cfg->trace = (struct sl_cfg_trace){.request_id = true};
+	ck_assert(sl_exemplars_make(bed.core.wcfg->route_codes[none]));
+	while (n < 64 && (taken[n] = sl_mempool_get(&bed.core.exchanges)))
+		n++;
+	say(TRACED("/none", "01"));
+	bed_turns(3);
+	ck_assert_ptr_nonnull(exemplar_of(none, 503));
+	ck_assert_uint_eq(exemplar_of(none, 503)->ns, 0);
+	while (n)
+		sl_mempool_put(&bed.core.exchanges, taken[--n]);
+	bed.cfg->trace = (struct sl_cfg_trace){0};
+}
+
 /* A reader that comes or goes meanwhile: no record is half made. */
 TEST(a_request_under_way_ends_as_it_began)
 {
@@ -370,4 +449,75 @@ TEST(a_request_under_way_ends_as_it_began)
 			bed_reply(&bed.backends[b], bed.backends[b].ids[i], SL_RPC_OK, 0, "x");
 	}
 	ck_assert_str_eq(take_one()->path, "/e");
+}
+
+/* Returns the x-request-id that the client has got. */
+static struct sl_span heard_id(void)
+{
+	static const char name[] = "x-request-id: ";
+	const struct bed_client *cl = &bed.clients[0];
+	const uint8_t *at = memmem(cl->heard, cl->heard_len, name, sizeof(name) - 1), *end;
+
+	ck_assert_ptr_nonnull(at);
+	at += sizeof(name) - 1;
+	end = memmem(at, (size_t)(cl->heard + cl->heard_len - at), "\r\n", 2);
+	ck_assert_ptr_nonnull(end);
+	return sl_span_of(at, (size_t)(end - at));
+}
+
+/* Refused by the parser, before or after its fields, and for want of an exchange. */
+TEST_EACH(refused_request_has_a_request_id, 5)
+{
+	static const struct {
+		const char *text, *id;
+		unsigned status;
+		enum sl_front_error error;
+	} cases[] = {
+		{"GET /x HTTP/1.1\r\nX-Request-Id: mine\r\nHost : x\r\n\r\n", NULL, 400,
+		 SL_FRONT_ERR_SMUGGLING},
+		{"GET /x HTTP/1.1\r\nX-Request-Id: mine\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+		 "Content-Length: 1\r\n\r\n",
+		 "mine", 400, SL_FRONT_ERR_SMUGGLING},
+		{"GET /x HTTP/3.0\r\nX-Request-Id: mine\r\n\r\n", NULL, 505, SL_FRONT_ERR_VERSION},
+		{"GET /e HTTP/1.1\r\nHost: x\r\n\r\nGET /x HTTP/1.1\r\nHost : x\r\n\r\n", NULL, 400,
+		 SL_FRONT_ERR_SMUGGLING},
+		{"GET /e HTTP/1.1\r\nX-Request-Id: mine\r\nHost: x\r\n\r\n", "mine", 503,
+		 SL_FRONT_ERR_NO_EXCHANGE},
+	};
+	bool short_of_exchanges = cases[_i].error == SL_FRONT_ERR_NO_EXCHANGE;
+	const struct sl_event *e;
+	void *taken[64];
+	unsigned n = 0;
+	struct sl_span id;
+
+	bed.cfg->trace.request_id = true;
+	while (short_of_exchanges && n < 64 && (taken[n] = sl_mempool_get(&bed.core.exchanges)))
+		n++;
+	say(cases[_i].text);
+	if (_i == 3) { /* behind a request that is not answered yet */
+		unsigned b = backend_asked();
+
+		ck_assert_uint_eq(sl_events_take(bed.core.events, got, 80), 1);
+		ck_assert_uint_eq(got[0].front_error, SL_FRONT_ERR_SMUGGLING + 1);
+		id = sl_event_text(&got[0], SL_EVENT_REQUEST_ID);
+		ck_assert_uint_eq(id.len, 32);
+		ck_assert(bed_reply(&bed.backends[b], bed.backends[b].ids[0], SL_RPC_OK, 0, "a"));
+		bed_turns(3);
+		ck_assert_ptr_nonnull(
+			memmem(bed.clients[0].heard, bed.clients[0].heard_len, id.ptr, id.len));
+		return;
+	}
+	e = take_one();
+	id = heard_id();
+	ck_assert(sl_span_eq(id, sl_event_text(e, SL_EVENT_REQUEST_ID)));
+	if (cases[_i].id)
+		ck_assert(sl_span_eq(id, sl_span_cstr(cases[_i].id)));
+	else
+		ck_assert_uint_eq(id.len, 32);
+	if (!short_of_exchanges) {
+		ck_assert_uint_eq(e->status, cases[_i].status);
+		ck_assert_uint_eq(e->front_error, cases[_i].error + 1);
+	}
+	while (n)
+		sl_mempool_put(&bed.core.exchanges, taken[--n]);
 }

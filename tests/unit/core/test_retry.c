@@ -502,6 +502,26 @@ TEST_EACH(stream_moves_to_another_backend_with_its_sent_bytes, 4)
 	ck_assert_uint_eq(bed.core.stats.stream_bytes_in, 100); /* counted once */
 }
 
+/* A stream without a frame for its sent bytes takes no place of another stream. */
+TEST(stream_without_memory_for_sent_bytes_is_not_counted)
+{
+	begin(false, 1000);
+	tell(0, SL_RPC_GOAWAY);
+	tell(1, SL_RPC_GOAWAY);
+	bed_turns(1);
+	begin_stream(); /* waits for a backend */
+	ck_assert_uint_eq(bed.backends[0].id_cnt + bed.backends[1].id_cnt, 0);
+	bed.umem.low_water = UINT32_MAX;
+	tell(0, SL_RPC_READY);
+	bed_turns(3);
+	bed.umem.low_water = 0;
+	ck_assert_uint_eq(bed.core.stats.stream_bytes_in, HALF);
+	ck_assert_uint_eq(bed.core.keeping, 0);
+	pass_on(0, SL_RPC_REFUSED);
+	ck_assert(heard(0, "HTTP/1.1 503"));
+	ck_assert_uint_eq(bed.core.keeping, 0);
+}
+
 /* More than that, and the begin of it is gone. */
 TEST(a_stream_of_which_a_backend_has_taken_some_is_not_repeated)
 {

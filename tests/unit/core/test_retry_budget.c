@@ -48,6 +48,14 @@ TEST(pool_without_traffic_has_three_retries_a_second)
 	ck_assert_uint_le(n, 310);
 }
 
+TEST(returned_retry_can_be_taken_again)
+{
+	ck_assert_uint_eq(take_all(), 30);
+	sl_retry_return(&budget);
+	sl_retry_return(&budget);
+	ck_assert_uint_eq(take_all(), 2);
+}
+
 TEST(retries_are_a_fifth_of_the_requests)
 {
 	unsigned n = 0;

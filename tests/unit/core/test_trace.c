@@ -151,6 +151,18 @@ TEST(sampled_failed_and_slow_requests_are_exported)
 	ck_assert(!is_exported(SL_TRACE_ID | SL_TRACE_SAMPLED, 500, SL_OUTCOME_OK));
 }
 
+/* Else a client would decide about the export, by versions and methods that nothing has. */
+TEST(heads_that_the_client_got_wrong_are_exported_by_the_sample_only)
+{
+	note = (struct sl_event){
+		.trace_flags = SL_TRACE_SPAN, .status = 505, .begun = true, .front_error = 1};
+	sl_trace_end(&cfg.trace, &note);
+	ck_assert(!(note.trace_flags & SL_TRACE_EXPORT));
+	note.status = 503;
+	sl_trace_end(&cfg.trace, &note);
+	ck_assert(note.trace_flags & SL_TRACE_EXPORT);
+}
+
 TEST(a_grpc_call_fails_by_its_grpc_status)
 {
 	note = (struct sl_event){.trace_flags = SL_TRACE_SPAN,

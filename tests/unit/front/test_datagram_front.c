@@ -154,7 +154,34 @@ TEST(reply_over_the_datagram_limit_ends_as_too_large)
 	ask(3, "aaaa", "x", 100);
 	mock_head(mock_find(m, 2), &r);
 	ck_reply(3, SL_DATAGRAM_REPLY_TOO_LARGE, "");
-	ck_assert_uint_eq(drops[SL_DROP_DGRAM_AMPLIFY], 3);
+	ck_assert_uint_eq(drops[SL_DROP_DGRAM_AMPLIFY], 1);
+	ck_assert_uint_eq(drops[SL_DROP_DGRAM_TOO_LARGE], 2);
+}
+
+/* The path MTU shrank for the reply, its retry, or, at the client, for the retry's request. */
+TEST(reply_over_the_path_mtu_ends_as_too_large)
+{
+	room = 25;
+	ask(1, "aaaa", "x", 100);
+	mock_answer(mock_find(m, 0));
+	ck_reply(1, SL_DATAGRAM_REPLY_TOO_LARGE, "");
+	ck_assert_uint_eq(drops[SL_DROP_DGRAM_TOO_LARGE], 1);
+	room = 1472;
+	ask(2, "aaaa", "x", 100);
+	mock_answer(mock_find(m, 1));
+	ck_reply(2, SL_DATAGRAM_OK, "ok");
+	room = 25;
+	ask(2, "aaaa", "x", 100);
+	ck_reply(2, SL_DATAGRAM_REPLY_TOO_LARGE, "");
+	ck_assert_uint_eq(drops[SL_DROP_DGRAM_TOO_LARGE], 2);
+	room = 1472;
+	ask(2, "aaaa", "x", 25);
+	ck_reply(2, SL_DATAGRAM_REPLY_TOO_LARGE, "");
+	ck_assert_uint_eq(drops[SL_DROP_DGRAM_TOO_LARGE], 2);
+	ck_assert_uint_eq(drops[SL_DROP_DGRAM_AMPLIFY], 1);
+	ask(2, "aaaa", "x", 26);
+	ck_reply(2, SL_DATAGRAM_OK, "ok");
+	ck_assert_uint_eq(m->begun, 2);
 }
 
 /* A retry is told again what was told before, but what was not carried out is asked again. */

@@ -304,6 +304,19 @@ TEST(many_pieces_leave_in_full_frames)
 	ck_sound();
 }
 
+/* RFC 9110 15.5.6. CONNECT, and TRACE. */
+TEST_EACH(status_405_names_the_methods, 2)
+{
+	open_conn();
+	talk(_i ? "-HEADERS 5 1 0207434f4e4e454354 410161"
+		: "-HEADERS 5 1 02055452414345 8684 410161");
+	collect(1);
+	ck_assert_ptr_nonnull(strstr(got.fields, "405"));
+	ck_assert_ptr_nonnull(
+		strstr(got.fields, "allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\n"));
+	ck_sound();
+}
+
 /* Fields that are ours, or that one connection only is about, do not come from a backend. */
 TEST_EACH(fields_of_one_connection_do_not_come_from_a_backend, 2)
 {

@@ -1,11 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1.1 over a transport and an owner that are this test: no agent, no socket. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include "origin/h1.h"
 #include "suite.h"
+
+/* The parser, with a count of the bytes that it reads. */
+static ssize_t real_head(struct sl_span in, bool to_head, struct origin_h1_reply *out);
+static ssize_t real_fields(struct sl_span in, struct origin_fields *out, const char **wrong);
+#define origin_h1_head   real_head
+#define origin_h1_fields real_fields
+#include "origin/h1_reply.c"
+#undef origin_h1_head
+#undef origin_h1_fields
+
+static size_t parsed;
+
+ssize_t origin_h1_head(struct sl_span in, bool to_head, struct origin_h1_reply *out)
+{
+	parsed += in.len;
+	return real_head(in, to_head, out);
+}
+
+ssize_t origin_h1_fields(struct sl_span in, struct origin_fields *out, const char **wrong)
+{
+	parsed += in.len;
+	return real_fields(in, out, wrong);
+}
 
 enum { SENT_MAX = 4096, HEARD_MAX = 2 << 20 };
 
@@ -277,6 +301,43 @@ TEST_EACH(a_reply_comes_in_any_pieces, SL_ARRAY_LEN(replies))
 		ck_assert_mem_eq(bed.heard, "hello", 5);
 		ck_assert(bed.idle && conn->state == ORIGIN_UP);
 	}
+}
+
+/* A server that sends byte by byte must not cost the square of its bytes. */
+TEST_EACH(a_byte_of_a_head_or_of_trailers_is_parsed_few_times, 2)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\n",
+			  coded[] = "transfer-encoding: chunked\r\n\r\n0\r\n";
+	static char text[40000];
+	size_t len = 0;
+
+	len += (size_t)snprintf(text, sizeof(text), "%s%s", head,
+				_i ? coded : "content-length: 0\r\n");
+	for (unsigned i = 0; i < 50; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "x-%03u: %0300u\r\n", i, i);
+	len += (size_t)snprintf(text + len, sizeof(text) - len, "\r\n");
+	ask(SENT_MAX);
+	parsed = 0;
+	for (size_t i = 0; i < len; i++) {
+		ck_assert_uint_eq(bed.ends, 0);
+		ck_assert_uint_eq(say(text + i, 1), 1);
+	}
+	ck_assert(bed.ends == 1 && !bed.error && bed.status == 200);
+	ck_assert_uint_le(parsed, 4 * len);
+}
+
+/* What the eager parses did not see is refused once the head is long enough, or complete. */
+TEST_EACH(a_late_mistake_is_refused, 2)
+{
+	static const char *const mistakes[] = {"a: b\n\n", "a b\r\n\r\n"};
+	static const char head[] = "HTTP/1.1 200 OK\r\nx-a: b\r\n";
+
+	ask(SENT_MAX);
+	for (size_t i = 0; head[i]; i++)
+		ck_assert_uint_eq(say(head + i, 1), 1);
+	for (size_t i = 0; mistakes[_i][i] && !bed.ends; i++)
+		(void)say(mistakes[_i] + i, 1);
+	ck_assert_int_eq(bed.error, SL_RPC_INTERNAL);
 }
 
 /* Without room at the owner a stream takes a bounded number of bytes, and no input. */

@@ -7,36 +7,36 @@
 #define TESTS_UNIT_RPC_VERBS_BED_H
 
 #include "fake_verbs.h"
+#include "rpc/rdma/service_thread.h"
+
+static inline struct rc_path fake_path(void)
+{
+	fake.pd.context = &fake.context;
+	fake.has_gids = true;
+	return (struct rc_path){.local = {.device = &fake.pd, .name = "fake0", .port = 1}};
+}
 
 /* One end, whose queue pair does not know another one yet. */
-static inline struct rc_conn *fake_open(unsigned group, struct rc_ring_sizes *g)
+static inline struct rc_conn *fake_open(unsigned group, const struct rc_ring_sizes *g)
 {
-	struct rdma_event_channel *cm = rdma_create_event_channel();
+	const struct rc_path path = fake_path();
 	struct rc_conn *v = rc_conn_new();
-	struct rdma_cm_id *id;
 
 	ck_assert_ptr_nonnull(v);
-	ck_assert_int_eq(rdma_create_id(cm, &id, NULL, RDMA_PS_TCP), 0);
-	id->verbs = &fake.context;
-	id->port_num = 1;
-	ck_assert_int_eq(rc_conn_open(v, id, cm, group, g), 0);
+	ck_assert_int_eq(rc_conn_open(v, &path, group, g), 0);
 	return v;
 }
 
 /*
- * A connection of that group, as a dialer or acceptor has it once both ends' keys are known. The peer
- * has granted all of a window already, and has the least itself.
+ * A connection of that group, as a dialer or acceptor has it once both ends are known. The peer has
+ * granted all of a window already, and has the least itself.
  */
 static inline struct rc_conn *fake_connect(unsigned group, uint32_t slots, uint32_t bulk_len)
 {
 	struct rc_ring_sizes g = {.slots = slots, .bulk_len = bulk_len};
 	struct rc_conn *v = fake_open(group, &g);
 
-	/* As the connection manager does. */
-	ck_assert_int_eq(ibv_modify_qp(v->qp.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS},
-				       IBV_QP_STATE),
-			 0);
-	ck_assert_int_eq(rc_conn_established(v), 0);
+	ck_assert_int_eq(rc_conn_to_rts(v, &(struct rc_qp_end){.qpn = 77}, 0, 1024), 0);
 	ck_assert_int_eq(rc_conn_open_rings(v, &g), 0);
 	v->base.credits.window = g.slots;
 	rc_ifaces_schedule_refill();

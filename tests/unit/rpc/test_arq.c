@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/rand.h"
 #include "rpc/rdma/ud/arq.h"
+#include "rpc/rdma/wireup.h"
 #include "rpc/rdma/ud/ud_mac.h"
 #include "suite.h"
 
@@ -69,7 +70,7 @@ static void begin_flow(struct ud_arq *f, uint32_t mtu, uint64_t number)
 static void begin(struct end e[2], uint32_t mtu, uint64_t number, uint64_t seed)
 {
 	struct sl_psk s = sl_psk_of("of the tests only", 17);
-	struct sl_ud_crep a = {.magic = SL_UD_WIREUP_MAGIC};
+	struct sl_wireup_crep a = {.magic = SL_WIREUP_MAGIC};
 
 	now_ns = 1000000;
 	sl_prng_seed(&rng, seed);
@@ -337,6 +338,34 @@ TEST(replayed_datagrams_are_worth_nothing)
 	finish(e);
 }
 
+/* An older acknowledgement was sent before the wait: it does not end the peer's silence. */
+TEST(older_datagrams_do_not_prolong_the_wait)
+{
+	struct end e[2];
+	struct packet old, copy;
+
+	begin(e, 1024, 0, 7);
+	ud_arq_write(&e[1].f, "\x00", 1);
+	send_all(&e[1]);
+	old = e[1].out.packets[0]; /* acknowledges nothing */
+	ud_arq_write(&e[0].f, "\x00\x83", 2);
+	send_all(&e[0]);
+	deliver(&e[0].out, &e[1]);
+	now_ns += UD_ACK_DELAY_NS;
+	send_all(&e[1]);
+	deliver(&e[1].out, &e[0]);
+	ck_assert_uint_eq(e[0].f.una, 1);
+	ud_arq_write(&e[0].f, "\x06", 1);
+	e[0].out.loss = 100;
+	send_all(&e[0]);
+	now_ns += UD_SILENCE_NS;
+	copy = old;
+	receive(&e[0], &copy);
+	ck_assert_uint_eq(e[0].forged, 0);
+	ck_assert_int_eq(ud_arq_tick(&e[0].f, now_ns), -ETIMEDOUT);
+	finish(e);
+}
+
 TEST(a_seal_holds_for_each_byte_and_the_number)
 {
 	struct end e[2];
@@ -360,46 +389,56 @@ TEST(proofs_cover_their_messages)
 {
 	struct sl_psk s = sl_psk_of("of the tests only", 17);
 	struct sl_psk other = sl_psk_of("of the tests onlz", 17);
-	struct sl_ud_creq h = {.magic = SL_UD_WIREUP_MAGIC, .number = 4};
-	struct sl_ud_crep a = {.magic = SL_UD_WIREUP_MAGIC, .number = 4};
-	uint8_t gid[16] = {0xfd, [15] = 1};
+	struct sl_wireup_creq h = {.magic = SL_WIREUP_MAGIC, .number = 4};
+	struct sl_wireup_crep a = {.magic = SL_WIREUP_MAGIC, .number = 4};
+	struct wireup_target to = {.gid = {0xfd, [15] = 1}, .qpn = 5};
+	uint8_t ack[SL_PSK_MAC_LEN], other_ack[SL_PSK_MAC_LEN];
 	struct ud_keys k[2];
 
-	ud_creq_sign(&s, &h, gid, 5);
-	ud_crep_sign(&s, &h, &a);
-	ck_assert(ud_creq_verify(&s, &h, gid, 5));
-	ck_assert(!ud_creq_verify(&other, &h, gid, 5));
-	ck_assert(ud_crep_verify(&s, &h, &a));
-	ck_assert(!ud_crep_verify(&other, &h, &a));
+	wireup_creq_sign(&s, &h, &to);
+	wireup_crep_sign(&s, &h, &a);
+	ck_assert(wireup_creq_verify(&s, &h, &to));
+	ck_assert(!wireup_creq_verify(&other, &h, &to));
+	ck_assert(wireup_crep_verify(&s, &h, &a));
+	ck_assert(!wireup_crep_verify(&other, &h, &a));
 	for (size_t i = 0; i < sizeof(a); i++) {
 		((uint8_t *)&a)[i] ^= 1;
-		ck_assert(!ud_crep_verify(&s, &h, &a));
+		ck_assert(!wireup_crep_verify(&s, &h, &a));
 		((uint8_t *)&a)[i] ^= 1;
 	}
 	for (size_t i = 0; i < sizeof(h); i++) {
 		((uint8_t *)&h)[i] ^= 1;
-		ck_assert(!ud_creq_verify(&s, &h, gid, 5));
+		ck_assert(!wireup_creq_verify(&s, &h, &to));
 		/* The proof binds the answer to all of the HELLO. */
-		ck_assert(ud_crep_verify(&s, &h, &a) == (i < offsetof(struct sl_ud_creq, proof)));
+		ck_assert(wireup_crep_verify(&s, &h, &a) ==
+			  (i < offsetof(struct sl_wireup_creq, proof)));
 		((uint8_t *)&h)[i] ^= 1;
 	}
 	/* And a HELLO for one door is none for another one. */
-	ck_assert(!ud_creq_verify(&s, &h, gid, 6));
-	for (size_t i = 0; i < sizeof(gid); i++) {
-		gid[i] ^= 1;
-		ck_assert(!ud_creq_verify(&s, &h, gid, 5));
-		gid[i] ^= 1;
+	for (size_t i = 0; i < sizeof(to); i++) {
+		((uint8_t *)&to)[i] ^= 1;
+		ck_assert(!wireup_creq_verify(&s, &h, &to));
+		((uint8_t *)&to)[i] ^= 1;
 	}
 	ud_keys_derive(&s, &a, true, &k[0]);
 	ud_keys_derive(&s, &a, false, &k[1]);
 	ck_assert_mem_eq(&k[0].out, &k[1].in, sizeof(k[0].out));
 	ck_assert_mem_eq(&k[0].in, &k[1].out, sizeof(k[0].out));
 	ck_assert_mem_ne(&k[0].in, &k[0].out, sizeof(k[0].out));
+	/* The proof in the first SEND is of that CREP only, and no key. */
+	wireup_derive(&s, &a, WIREUP_ACK, ack);
+	ck_assert_mem_ne(ack, &k[0].out, sizeof(k[0].out));
+	a.proof[0] ^= 1;
+	wireup_derive(&s, &a, WIREUP_ACK, other_ack);
+	a.proof[0] ^= 1;
+	ck_assert_mem_ne(ack, other_ack, sizeof(ack));
+	wireup_derive(&other, &a, WIREUP_ACK, other_ack);
+	ck_assert_mem_ne(ack, other_ack, sizeof(ack));
 	/* Other nonces, other keys. */
 	for (unsigned i = 0; i < 2; i++) {
 		(i ? h.nonce : a.nonce)[3] ^= 1;
-		ud_creq_sign(&s, &h, gid, 5);
-		ud_crep_sign(&s, &h, &a);
+		wireup_creq_sign(&s, &h, &to);
+		wireup_crep_sign(&s, &h, &a);
 		ud_keys_derive(&s, &a, false, &k[1]);
 		ck_assert_mem_ne(&k[0].out, &k[1].in, sizeof(k[0].out));
 		ud_keys_derive(&s, &a, true, &k[0]);
@@ -423,21 +462,21 @@ ssize_t getrandom(void *buf, size_t len, unsigned flags)
 
 TEST(a_nonce_is_drawn_ahead_and_taken_once)
 {
-	uint8_t first[SL_UD_NONCE_LEN], second[SL_UD_NONCE_LEN], third[SL_UD_NONCE_LEN];
-	struct ud_nonce n = {.drawn = false};
+	uint8_t first[SL_WIREUP_NONCE_LEN], second[SL_WIREUP_NONCE_LEN], third[SL_WIREUP_NONCE_LEN];
+	struct wireup_nonce n = {.drawn = false};
 
-	ck_assert_int_eq(ud_nonce_take(&n, first, sizeof(first)), 0);
-	ud_nonce_draw(&n);
-	ud_nonce_draw(&n);
+	ck_assert_int_eq(wireup_nonce_take(&n, first, sizeof(first)), 0);
+	wireup_nonce_draw(&n);
+	wireup_nonce_draw(&n);
 	ck_assert_uint_eq(draws, 2);
-	ck_assert_int_eq(ud_nonce_take(&n, second, sizeof(second)), 0);
+	ck_assert_int_eq(wireup_nonce_take(&n, second, sizeof(second)), 0);
 	ck_assert_uint_eq(draws, 2);
-	ck_assert_int_eq(ud_nonce_take(&n, third, sizeof(third)), 0);
+	ck_assert_int_eq(wireup_nonce_take(&n, third, sizeof(third)), 0);
 	ck_assert_mem_ne(first, second, sizeof(first));
 	ck_assert_mem_ne(second, third, sizeof(first));
 	has_random = false;
-	ud_nonce_draw(&n);
-	ck_assert_int_lt(ud_nonce_take(&n, first, sizeof(first)), 0);
+	wireup_nonce_draw(&n);
+	ck_assert_int_lt(wireup_nonce_take(&n, first, sizeof(first)), 0);
 }
 
 /* A peer that is authentic and lies. */

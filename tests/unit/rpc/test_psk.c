@@ -153,6 +153,36 @@ static void check_read(const char *key, unsigned opens)
 
 FIXTURE(make_file, remove_file);
 
+/* The longest key may end its line; a longer one is not cut. */
+TEST(a_longer_file_is_refused)
+{
+	static const struct {
+		size_t len;
+		const char *end;
+		bool ok;
+	} files[] = {
+		{SL_KEY_MAX, "", true},      {SL_KEY_MAX, "\r\n", true},
+		{SL_KEY_MAX + 1, "", false}, {SL_KEY_MAX + 1, "\n", false},
+		{SL_KEY_MAX + 3, "", false}, {4 * SL_KEY_MAX, "\n", false},
+		{SL_KEY_MIN, "", true},      {SL_KEY_MIN - 1, "\n", false},
+	};
+	static char key[4 * SL_KEY_MAX + 3];
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(files); i++) {
+		struct sl_err err = SL_ERR(256);
+		struct sl_psk s;
+
+		memset(key, 'k', files[i].len);
+		strcpy(key + files[i].len, files[i].end);
+		write_key(key);
+		ck_assert_int_eq(sl_psk_read(&s, path, &err), files[i].ok ? 0 : -1);
+		if (files[i].ok)
+			ck_assert_uint_eq(s.len, files[i].len);
+		else
+			ck_assert_ptr_nonnull(strstr(err.text, "allowed: 16 to 1024 bytes"));
+	}
+}
+
 /* All that is there is old by now. */
 static void grow_old(void)
 {

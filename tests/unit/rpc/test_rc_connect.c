@@ -1,20 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialling over the fake device: what each failure leaves behind, and what a person is told. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+/* Dialing RC connections: both ends together, failures, replies that lie, and probes of peers. */
+#include "rc_wireup_bed.h"
 
-#include "rpc/rpc.h"
-#include "rpc/rdma/auth.h"
-#include "suite.h"
-#include "rc_bed.h"
+#include "rpc/rdma/async_event.h"
 
-static char said[256];
-static const char *address = "192.0.2.1:7471";
-static struct sl_rpc_rdma way;
-static uint16_t worker = GROUP;
+FIXTURE(bed_up, bed_down)
 
-/* All that is made ahead is there. */
+static unsigned queries;
+static struct sl_rpc_rdma asked;
+
+static int count_query(const struct sidr_query *q, struct sidr_result *h, const char **why)
+{
+	queries++;
+	asked = *q->rdma;
+	return bed_resolve(q, h, why);
+}
+
+/* The client's first message reaches the listener's end. */
+static void carry_ack(struct rc_conn *client, struct rc_conn *server)
+{
+	const struct fake_qp *qp = fake_qp(client);
+	const struct fake_send *s = &qp->sends[(qp->posted - 1) % FAKE_SENDS];
+
+	ck_assert_int_eq(s->opcode, IBV_WR_SEND);
+	ck_assert_uint_eq(s->sge[0].length, SL_PSK_MAC_LEN);
+	ck_assert(fake_arrive(server, (const void *)(uintptr_t)s->sge[0].addr, s->sge[0].length));
+	fake_complete(client, UINT32_MAX);
+}
+
+static struct ends {
+	struct rc_conn *client, *server;
+} both;
+
+static void connect_both(void)
+{
+	both.client = try_to_dial();
+	ck_assert_msg(both.client != NULL, "%s", said);
+	both.server = first_pending()->conn;
+	carry_ack(both.client, both.server);
+	ck_assert_int_eq(rc_conn_poll_ack(both.server), 1);
+	ck_assert_int_eq(rc_pending_confirm(listener, first_pending()), 0);
+	first_pending()->conn = NULL;
+	listener->base.unaccepted--;
+}
+
+static void close_both(void)
+{
+	both.client->base.ops->close(&both.client->base);
+	both.server->base.ops->close(&both.server->base);
+	sl_rdma_wait_closed();
+}
+
+TEST(both_ends_know_each_other)
+{
+	connect_both();
+	ck_assert_int_eq(fake_qp(both.client)->state, IBV_QPS_RTS);
+	ck_assert_int_eq(fake_qp(both.server)->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(both.client->peer_bulk, (uintptr_t)both.server->rx_bulk);
+	ck_assert_uint_eq(both.server->peer_bulk, (uintptr_t)both.client->rx_bulk);
+	ck_assert_uint_eq(both.client->peer_rkey, both.server->rkey);
+	ck_assert_uint_eq(both.server->peer_rkey, both.client->rkey);
+	ck_assert_uint_eq(both.client->base.peer_epoch, sl_rpc_boot_epoch());
+	ck_assert_uint_eq(both.server->base.peer_epoch, sl_rpc_boot_epoch());
+	ck_assert_uint_eq(both.server->base.link, 99);
+	ck_assert_uint_eq(both.server->base.peer_worker, GROUP);
+	ck_assert_uint_ne(both.client->base.number, 0);
+	ck_assert_ptr_nonnull(strstr(both.client->base.info, " mtu 4096 RC, 64 shared slots"));
+	close_both();
+}
+
+/* A ring that the backend makes smaller begins where the request said. */
+TEST(a_smaller_ring_begins_at_the_same_address)
+{
+	struct sl_rpc_dial_options opt = dial_options();
+
+	listener->max_sizes.slots = SLOTS / 2;
+	connect_both();
+	ck_assert_uint_eq(both.client->mask, SLOTS / 2 - 1);
+	ck_assert_uint_eq(both.client->bulk_len, opt.bulk_ring_len);
+	close_both();
+}
+
+/* The listener's queue pair is asked for once per path, until a GID table changes. */
+TEST(a_listener_is_found_once_per_path)
+{
+	bed_device.sidr_resolve = count_query;
+	connect_both();
+	close_both();
+	connect_both();
+	close_both();
+	ck_assert_uint_eq(queries, 1);
+	async_event_dispatch(&fake.context,
+			     &(struct ibv_async_event){.event_type = IBV_EVENT_GID_CHANGE});
+	connect_both();
+	close_both();
+	ck_assert_uint_eq(queries, 2);
+}
+
+/* A cached listener that has moved is found again. */
+TEST(a_listener_that_has_moved_is_found_again)
+{
+	struct sl_err err = SL_ERR(128);
+
+	bed_device.sidr_resolve = count_query;
+	connect_both();
+	close_both();
+	listener->base.ops->close(&listener->base);
+	listener = (struct rc_listener *)try_to_listen(&err);
+	ck_assert_msg(listener != NULL, "%s", err.text);
+	connect_both();
+	close_both();
+	ck_assert_uint_eq(queries, 2);
+}
+
+/* A connection passes through the listener's own thread, too. */
+TEST(the_listener_accepts_by_its_thread)
+{
+	struct sl_transport *server;
+	struct rc_pending *p;
+	void *client = NULL;
+	pthread_t thread;
+
+	ck_assert_ptr_null(accepted());
+	ck_assert_int_eq(pthread_create(&thread, NULL, dial, NULL), 0);
+	until(pthread_tryjoin_np(thread, &client) == 0);
+	ck_assert_msg(client != NULL, "%s", said);
+	p = first_pending();
+	carry_ack(client, p->conn);
+	ck_assert_int_eq(eventfd_write(listener->wake, 1), 0);
+	until((server = accepted()) != NULL);
+	ck_assert_uint_eq(server->link, 99);
+	server->ops->close(server);
+	((struct sl_transport *)client)->ops->close(client);
+	sl_rdma_wait_closed();
+}
+
+/* --- failures --- */
+
+static struct {
+	unsigned pds, cqs, bells, qps, mws;
+} before;
+
 static void make_ahead(void)
 {
 	unsigned steps = fake.steps, fail_at = fake.fail_at;
@@ -26,205 +152,261 @@ static void make_ahead(void)
 	fake.fail_at = fail_at;
 }
 
-/* Fails as the device and the answer are now; what there was before is there. */
-static void dial_in_vain(void)
+static void dial_in_vain(const char *meaning)
 {
-	char key[] = "/tmp/sl-verbs-XXXXXX";
-	struct sl_rpc_dial_options opt = {.key_file = key,
-					  .rdma = way,
-					  .bulk_ring_len = SL_RPC_MIN_BULK,
-					  .slots = SLOTS,
-					  .timeout_ms = 5000,
-					  .worker = worker};
-	unsigned pds, cqs, bells, qps, mws, ids = fake.ids, channels = fake.channels;
-	struct sl_err err = {said, sizeof(said)};
-	struct sl_transport *dialled;
-	int fd = mkstemp(key);
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(write(fd, "0123456789abcdef", 16), 16);
-	close(fd);
 	make_ahead();
-	pds = fake.pds, cqs = fake.cqs, bells = fake.bells, qps = fake.qps, mws = fake.mws;
-	said[0] = 0;
-	dialled = sl_rc_dial(&opt, address, &err);
-	unlink(key);
-	ck_assert_ptr_null(dialled);
-	ck_assert_ptr_nonnull(strstr(said, address));
+	before.pds = fake.pds, before.cqs = fake.cqs, before.bells = fake.bells;
+	before.qps = fake.qps, before.mws = fake.mws;
+	ck_assert_ptr_null(try_to_dial());
+	ck_assert_msg(strstr(said, meaning) != NULL, "%s", said);
+	ck_assert_ptr_nonnull(strstr(said, endpoint));
 	sl_rdma_wait_closed();
 	make_ahead();
-	ck_assert_uint_eq(fake.qps, qps);
-	ck_assert_uint_eq(fake.mws, mws);
-	ck_assert_uint_eq(fake.cqs, cqs);
-	ck_assert_uint_eq(fake.bells, bells);
-	ck_assert_uint_eq(fake.pds, pds);
-	ck_assert_uint_eq(fake.ids, ids);
-	ck_assert_uint_eq(fake.channels, channels);
+	ck_assert_uint_eq(fake.qps, before.qps);
+	ck_assert_uint_eq(fake.mws, before.mws);
+	ck_assert_uint_eq(fake.cqs, before.cqs);
+	ck_assert_uint_eq(fake.bells, before.bells);
+	ck_assert_uint_eq(fake.pds, before.pds);
 }
 
-static void fail_each_step(unsigned least)
+TEST(another_key_is_named)
 {
-	unsigned steps;
-
-	dial_in_vain(); /* shared objects exist from now on */
-	fake.steps = 0;
-	dial_in_vain();
-	ck_assert_ptr_nonnull(strstr(said, "connection refused"));
-	steps = fake.steps;
-	ck_assert_uint_ge(steps, least);
-	for (unsigned n = 1; n <= steps; n++) {
-		fake.steps = 0;
-		fake.fail_at = n;
-		dial_in_vain();
-	}
-	fake.fail_at = 0;
+	connect_both(); /* shared objects exist from now on */
+	close_both();
+	listener->wireup.psk = sl_psk_of("of the tests, for all of then", 29);
+	dial_ms = 1000;
+	dial_in_vain("give both ends the same key file");
+	ck_assert_uint_eq(pending_cnt(), 0);
+	ck_assert_uint_gt(listener->wireup.refused, 0);
 }
 
-FIXTURE(set_up, tear_down)
-
-TEST(each_step_that_fails_leaves_nothing_open)
-{
-	fail_each_step(5);
-}
-
-/* A worker without an rc_iface, which has each object made for itself. */
-TEST(each_step_that_fails_without_shared_queues_leaves_nothing_open)
+TEST(a_device_without_shared_queues_names_the_other_scheme)
 {
 	fake.alone = true;
-	worker = GROUP + 1;
-	fail_each_step(10);
+	ck_assert_ptr_null(try_to_dial());
+	ck_assert_ptr_nonnull(strstr(said, "use rdma+ud://"));
+	fake.alone = false;
 }
 
-TEST(each_answer_of_a_backend_has_its_meaning)
+/* What the listener replies instead, with or without a proof of its own; the last one of each. */
+static struct sl_wireup_crep lie;
+static bool proves;
+
+static void send_lie(struct ud_qp *p, struct ibv_ah *ah, uint32_t qpn, uint32_t len)
 {
-	static const struct {
-		struct cm_reply answer;
-		uint8_t len;
+	uint8_t *to = sockets->tx_buf(p);
+	struct sl_wireup_creq h;
+	struct sl_wireup_crep a;
+
+	if (len == sizeof(a)) {
+		memcpy(&a, to, sizeof(a));
+		memcpy(&h, last_seen(sizeof(h))->bytes, sizeof(h));
+		lie.magic = a.magic;
+		lie.version = a.version;
+		lie.number = a.number;
+		lie.epoch = a.epoch;
+		if (proves)
+			wireup_crep_sign(&secret, &h, &lie);
+		memcpy(to, &lie, sizeof(lie));
+	}
+	sockets->send(p, ah, qpn, len);
+}
+
+TEST(each_reply_has_its_meaning)
+{
+	const struct sl_wireup_crep granted = {.slots = SLOTS, .bulk_len = RING, .mtu = 4096};
+	struct {
+		struct sl_wireup_crep reply;
 		const char *meaning;
-	} cases[] = {
-		{{.magic = CM_MAGIC, .version = RC_WIRE_VERSION - 1},
-		 sizeof(struct cm_reply),
-		 "older release"},
-		{{.magic = CM_MAGIC, .version = RC_WIRE_VERSION + 1},
-		 sizeof(struct cm_reply),
-		 "newer release"},
-		{{.magic = CM_MAGIC, .version = RC_WIRE_VERSION, .verdict = RC_FULL},
-		 sizeof(struct cm_reply),
-		 "as many connections"},
-		{{.magic = CM_MAGIC, .version = RC_WIRE_VERSION, .verdict = RC_OTHER_KEY},
-		 sizeof(struct cm_reply),
-		 "another key"},
-		{{.magic = CM_MAGIC, .version = RC_WIRE_VERSION, .verdict = RC_GRANTED},
-		 sizeof(struct cm_reply),
-		 "another key"},
-		{{.magic = CM_MAGIC, .version = RC_WIRE_VERSION - 1},
-		 sizeof(struct cm_reply) - 1,
-		 "not a sluice HELLO"},
-		{{.magic = CM_MAGIC ^ 1, .version = RC_WIRE_VERSION - 1},
-		 sizeof(struct cm_reply),
-		 "not a sluice HELLO"},
-	};
+	} cases[] = {{{.verdict = SL_WIREUP_FULL}, "as many connections"},
+		     {{.verdict = SL_WIREUP_BAD_SIZES}, "does not grant these sizes"},
+		     {{.verdict = SL_WIREUP_EP_REMOVED}, "not a sluice HELLO"},
+		     {{.verdict = 99}, "not a sluice HELLO"},
+		     {granted, "not a sluice HELLO"},
+		     {granted, "not a sluice HELLO"},
+		     {granted, "not a sluice HELLO"},
+		     {granted, "not a sluice HELLO"}};
 
+	cases[4].reply.slots = 2 * SLOTS;
+	cases[5].reply.bulk_len = 2 * RING;
+	cases[6].reply.mtu = 255;
+	cases[7].reply.mtu = 8192;
+	bed_device.send = send_lie;
+	proves = true;
 	for (size_t i = 0; i < SL_ARRAY_LEN(cases); i++) {
-		fake.answer = &cases[i].answer;
-		fake.answer_len = cases[i].len;
-		dial_in_vain();
+		lie = cases[i].reply;
+		ck_assert_ptr_null(try_to_dial());
 		ck_assert_msg(strstr(said, cases[i].meaning) != NULL, "case %zu: %s", i, said);
 	}
 }
 
-/* Each backend is told its own sender id, each time. */
-TEST(requests_carry_the_sender_id_of_their_target)
+/* --- the attacker's replies --- */
+
+/*
+ * Runs a thread while the listener answers SIDR only, and the attacker each CREQ. Returns its
+ * result.
+ */
+static void *run_beside(void *(*run)(void *), void *arg,
+			void (*answer)(const struct sl_wireup_creq *h))
 {
-	static const char *const addresses[] = {"192.0.2.1:7471", "192.0.2.1:7471",
-						"192.0.2.2:7471"};
-	struct cm_request of[SL_ARRAY_LEN(addresses)];
+	struct sl_wireup_creq h;
+	void *result = NULL;
+	pthread_t thread;
+	unsigned at;
 
-	for (size_t i = 0; i < SL_ARRAY_LEN(addresses); i++) {
-		struct sockaddr_storage sa;
-		uint8_t series[AUTH_SENDER_ID_LEN];
-
-		address = addresses[i];
-		dial_in_vain();
-		of[i] = fake.asked;
-		ck_assert_int_eq(rdma_parse_addr(address, &sa), 0);
-		ck_assert_int_eq(auth_sender_id(&sa, series), 0);
-		ck_assert_mem_eq(of[i].sender_id, series, sizeof(series));
-	}
-	ck_assert_mem_eq(of[1].sender_id, of[0].sender_id, AUTH_SENDER_ID_LEN);
-	ck_assert_uint_eq(of[1].number, of[0].number + 1);
-	ck_assert_mem_ne(of[2].sender_id, of[0].sender_id, AUTH_SENDER_ID_LEN);
-	ck_assert_uint_eq(of[2].epoch, of[0].epoch);
-}
-
-/* The proof is valid for the dialled address only, not for another host with the key. */
-TEST(a_request_proves_its_destination)
-{
-	static const char *const addresses[] = {"192.0.2.1:7471", "[2001:db8::9]:7471",
-						"192.0.2.1:7472"};
-	struct sl_psk key = sl_psk_of("0123456789abcdef", 16);
-
-	for (size_t i = 0; i < SL_ARRAY_LEN(addresses); i++) {
-		address = addresses[i];
-		dial_in_vain();
-		for (size_t k = 0; k < SL_ARRAY_LEN(addresses); k++) {
-			struct cm_transcript talk = {.request = fake.asked};
-			struct sockaddr_storage sa;
-
-			ck_assert_int_eq(rdma_parse_addr(addresses[k], &sa), 0);
-			talk.target = auth_target_of((struct sockaddr *)&sa);
-			ck_assert_int_eq(auth_verify(&key, &talk, CM_REQUEST), i == k);
+	turn(); /* the queue pair is open */
+	at = seen_cnt;
+	dial_ms = 1000; /* a cached listener is asked for 350 ms */
+	ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
+	while (pthread_tryjoin_np(thread, &result)) {
+		wireup_listener_turn(&listener->wireup, sl_now_ns());
+		for (; at != seen_cnt; at++) {
+			ck_assert_uint_eq(seen[at % SEEN_MAX].len, sizeof(h));
+			memcpy(&h, seen[at % SEEN_MAX].bytes, sizeof(h));
+			answer(&h);
 		}
+		usleep(100);
 	}
+	return result;
 }
 
-static const char *source_text(char text[INET6_ADDRSTRLEN])
+/* A request that comes back; padded or cut, too. */
+static void reflect(const struct sl_wireup_creq *h)
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)&fake.from;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&fake.from;
-
-	if (!in->sin_family)
-		return "";
-	if (in->sin_family == AF_INET)
-		return inet_ntop(AF_INET, &in->sin_addr, text, INET6_ADDRSTRLEN);
-	return inet_ntop(AF_INET6, &in6->sin6_addr, text, INET6_ADDRSTRLEN);
+	throw_at(h, sizeof(*h), h->answer_qpn);
+	throw_at(h, sizeof(struct sl_wireup_crep), h->answer_qpn);
 }
 
-/* The device's way is by port 1, its addresses are port 2's: what was asked for, or nothing. */
-TEST(the_way_is_the_configured_one)
+static struct sl_wireup_crep recorded;
+
+/* The reply to an earlier request, as it was and for this one's number. */
+static void replay(const struct sl_wireup_creq *h)
 {
-	static const struct {
-		const char *address;
-		struct sl_rpc_rdma way;
-		const char *source, *meaning;
-	} cases[] = {
-		{"192.0.2.9:1", {.tos = 0}, "", "connection refused"},
-		{"192.0.2.9:1", {.tos = 104}, "", "connection refused"},
-		{"192.0.2.9:1", {.source = "192.0.2.3"}, "192.0.2.3", "connection refused"},
-		{"[2001:db8::9]:1", {.source = "2001:db8::3"}, "2001:db8::3", "connection refused"},
-		{"[2001:db8::9]:1", {.source = "192.0.2.3"}, "", "no such source"},
-		{"192.0.2.9:1", {.device = "fake0"}, "192.0.2.2", "connection refused"},
-		{"[2001:db8::9]:1", {.device = "fake0"}, "2001:db8::2", "connection refused"},
-		{"192.0.2.9:1", {.device = "fake0", .port = 1}, "", "no such source"},
-		{"192.0.2.9:1", {.device = "fake0", .port = 2}, "192.0.2.2", "another device or"},
-		{"192.0.2.9:1", {.port = 2}, "", "another device or port"},
-		{"192.0.2.9:1", {.device = "fake1"}, "", "no such RDMA device"},
-		{"192.0.2.9:1",
-		 {.device = "fake1", .source = "192.0.2.3"},
-		 "192.0.2.3",
-		 "another device or port"},
-	};
+	struct sl_wireup_crep a = recorded;
 
-	for (size_t i = 0; i < SL_ARRAY_LEN(cases); i++) {
-		char text[INET6_ADDRSTRLEN];
+	throw_at(&a, sizeof(a), h->answer_qpn);
+	a.number = h->number;
+	throw_at(&a, sizeof(a), h->answer_qpn);
+}
 
-		address = cases[i].address;
-		way = cases[i].way;
-		fake.tos = 0;
-		fake.from = (struct sockaddr_storage){0};
-		dial_in_vain();
-		ck_assert_msg(strstr(said, cases[i].meaning) != NULL, "case %zu: %s", i, said);
-		ck_assert_msg(strcmp(source_text(text), cases[i].source) == 0, "case %zu", i);
-		ck_assert_uint_eq(fake.tos, way.tos);
-	}
+static void grant_without_key(const struct sl_wireup_creq *h)
+{
+	struct sl_wireup_crep a = {.magic = SL_WIREUP_MAGIC,
+				   .version = SL_UD_VERSION,
+				   .epoch = sl_rpc_boot_epoch(),
+				   .number = h->number,
+				   .slots = h->slots,
+				   .bulk_len = h->bulk_len,
+				   .mtu = h->mtu,
+				   .qpn = 1};
+
+	throw_at(&a, sizeof(a), h->answer_qpn);
+	memcpy(a.proof, h->proof, sizeof(a.proof));
+	throw_at(&a, sizeof(a), h->answer_qpn);
+}
+
+TEST_EACH(a_reply_of_an_attacker_connects_nothing, 3)
+{
+	void (*const attacks[])(const struct sl_wireup_creq *h) = {reflect, replay,
+								   grant_without_key};
+
+	connect_both();
+	memcpy(&recorded, last_seen(sizeof(recorded))->bytes, sizeof(recorded));
+	ck_assert_ptr_null(run_beside(dial, NULL, attacks[_i]));
+	ck_assert_ptr_nonnull(strstr(said, "same key file"));
+	close_both();
+}
+
+/* --- liveness --- */
+
+static void *ask(void *number)
+{
+	struct sl_rpc_dial_options opt = dial_options();
+
+	return (void *)(uintptr_t)sl_rpc_probe_peer(&opt, (uint32_t)(uintptr_t)number);
+}
+
+static enum sl_rpc_probe_result word_about(uint32_t number)
+{
+	pthread_t thread;
+	void *word;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, ask, (void *)(uintptr_t)number), 0);
+	until((turn(), pthread_tryjoin_np(thread, &word) == 0));
+	return (enum sl_rpc_probe_result)(uintptr_t)word;
+}
+
+TEST(a_peer_says_which_connections_it_has)
+{
+	uint32_t number;
+
+	connect_both();
+	number = both.client->base.number;
+	ck_assert_int_eq(word_about(number), SL_RPC_PROBE_ALIVE);
+	ck_assert_int_eq(word_about(number + 1000), SL_RPC_PROBE_REMOVED);
+	ck_assert_uint_eq(pending_cnt(), 0); /* a question makes none */
+	both.server->gone = true;
+	ck_assert_int_eq(word_about(number), SL_RPC_PROBE_REMOVED);
+	close_both();
+	ck_assert_int_eq(word_about(number), SL_RPC_PROBE_REMOVED);
+}
+
+/* The question is about the asking process and its host. */
+TEST(a_connection_belongs_to_its_process_and_host)
+{
+	connect_both();
+	ck_assert(
+		rc_conns_has(sl_rpc_boot_epoch(), both.server->path.gid, both.client->base.number));
+	ck_assert(!rc_conns_has(sl_rpc_boot_epoch() + 1, both.server->path.gid,
+				both.client->base.number));
+	ck_assert(!rc_conns_has(sl_rpc_boot_epoch(), (uint8_t[16]){9}, both.client->base.number));
+	close_both();
+}
+
+static void remove_without_key(const struct sl_wireup_creq *h)
+{
+	struct sl_wireup_crep a = recorded;
+
+	throw_at(&a, sizeof(a), h->answer_qpn); /* a true one, to an earlier question */
+	a.number = h->number;
+	throw_at(&a, sizeof(a), h->answer_qpn);
+	memset(a.proof, 0, sizeof(a.proof));
+	throw_at(&a, sizeof(a), h->answer_qpn);
+}
+
+/* Only an end with the key can say that a connection is gone, and only to this question. */
+TEST(a_forged_end_of_a_connection_is_ignored)
+{
+	void *word;
+
+	connect_both();
+	ck_assert_int_eq(word_about(both.client->base.number + 1000), SL_RPC_PROBE_REMOVED);
+	memcpy(&recorded, last_seen(sizeof(recorded))->bytes, sizeof(recorded));
+	ck_assert_uint_eq(recorded.verdict, SL_WIREUP_EP_REMOVED);
+	word = run_beside(ask, (void *)(uintptr_t)both.client->base.number, remove_without_key);
+	ck_assert_int_eq((int)(uintptr_t)word, SL_RPC_PROBE_NONE);
+	close_both();
+}
+
+/* Silence is the time since which an acknowledgement is owed; a port that is down owes none. */
+TEST(an_unacknowledged_message_is_silence)
+{
+	connect_both();
+	v = both.client;
+	t = &v->base;
+	v->base.credits.window = SLOTS;
+	ck_assert(t->ops->arm(t, false));
+	ck_assert_uint_eq(t->silent_ns, 0);
+	send_from(memory, SMALL, 0);
+	ck_assert(t->ops->arm(t, false));
+	ck_assert_uint_ne(t->silent_ns, 0);
+	ck_assert(v->tx_armed); /* the acknowledgement wakes the owner */
+	fake_complete(v, UINT32_MAX);
+	t->ops->progress(t);
+	ck_assert_uint_eq(t->silent_ns, 0);
+	send_from(memory, SMALL, 0);
+	v->port_down = true;
+	(void)t->ops->arm(t, false);
+	ck_assert_uint_eq(t->silent_ns, 0);
+	close_both();
 }

@@ -314,24 +314,14 @@ TEST(memory_of_an_interface_prefers_the_numa_node_of_the_device)
 	next = fake_connect(GROUP, SLOTS, BULK);
 	other = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
 	if (has_nodes()) {
-		ck_assert(prefers_node_0(v->map));
+		ck_assert(prefers_node_0(v->ring_buf->mem));
 		ck_assert(prefers_node_0(v->rx_bulk + BULK - 1));
 		ck_assert(prefers_node_0(rc_iface_slot(v->iface, 0)));
-		ck_assert(prefers_node_0(next->map));
-		ck_assert(prefers_node_0(other->map)); /* in small pages */
+		ck_assert(prefers_node_0(next->ring_buf->mem));
+		ck_assert(prefers_node_0(other->ring_buf->mem)); /* in small pages */
 	}
 	next->base.ops->close(&next->base);
 	other->base.ops->close(&other->base);
-}
-
-/* So do the rings of one that has no home. */
-TEST(memory_of_its_own_prefers_the_node_of_the_device)
-{
-	fake.alone = true;
-	connect_first();
-	ck_assert_ptr_null(v->iface);
-	if (has_nodes())
-		ck_assert(prefers_node_0(v->map));
 }
 
 static const char *const no_nodes[] = {"-1\n", NULL, "", "1023\n", "1024\n", "2147483647\n"};
@@ -342,7 +332,7 @@ TEST_EACH(without_a_node_memory_is_anywhere, SL_ARRAY_LEN(no_nodes))
 	say_node(no_nodes[_i]);
 	connect_first();
 	if (has_nodes()) {
-		ck_assert(!prefers_node_0(v->map));
+		ck_assert(!prefers_node_0(v->ring_buf->mem));
 		ck_assert(!prefers_node_0(rc_iface_slot(v->iface, 0)));
 	}
 	say_node("0\n");
@@ -390,9 +380,9 @@ TEST(large_memory_is_in_huge_pages)
 	connect_first();
 	small = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
 	if (has_huge_pages()) {
-		ck_assert(in_huge_pages(v->map));
+		ck_assert(in_huge_pages(v->ring_buf->mem));
 		ck_assert(in_huge_pages(rc_iface_slot(v->iface, 0)));
-		ck_assert(!in_huge_pages(small->map));
+		ck_assert(!in_huge_pages(small->ring_buf->mem));
 	}
 	small->base.ops->close(&small->base);
 }
@@ -407,16 +397,6 @@ TEST(the_packet_length_is_that_of_the_path)
 	ck_assert_uint_eq(v->packet_len, 1024);
 }
 
-/* A queue pair knows its packet length once it has a path, and returns garbage before. */
-TEST(before_the_way_is_known_there_are_no_rings)
-{
-	struct rc_ring_sizes g = {.slots = SLOTS, .bulk_len = BULK};
-	struct rc_conn *early = fake_open(GROUP, &g);
-
-	ck_assert_int_eq(rc_conn_open_rings(early, &g), -EINVAL);
-	early->base.ops->close(&early->base);
-}
-
 /* Bells of different workers ring on different interrupts. */
 TEST(workers_have_interrupts_of_their_own)
 {
@@ -429,59 +409,21 @@ TEST(workers_have_interrupts_of_their_own)
 	other->base.ops->close(&other->base);
 }
 
-static void set_up_alone(void)
+FIXTURE(set_up, tear_down)
+
+TEST(a_device_without_shared_queues_has_no_interface)
 {
-	fake_start();
+	struct rc_iface *iface;
+
 	fake.alone = true;
-	v = fake_connect(GROUP, SLOTS, BULK);
-	t = &v->base;
-	rc_conn_set_zcopy_mem(v, memory, sizeof(memory));
-}
-
-static void tear_down_alone(void)
-{
-	tear_down();
-	ck_assert_uint_eq(fake.registered, 0);
-	ck_assert_uint_eq(fake.pds + fake.cqs + fake.bells + fake.qps, 0);
-}
-
-FIXTURE(set_up_alone, tear_down_alone)
-
-/*
- * On a device without shared receive queues each has a domain, slots and registrations of its own.
- */
-TEST(without_shared_queues_each_has_its_own)
-{
-	struct rc_keys keys = {.magic = CM_MAGIC, .rkey = 1, .bulk = 2};
-	uint64_t cookie;
-
-	ck_assert_ptr_null(v->iface);
-	ck_assert_uint_eq(fake.srqs + fake.mws, 0);
-	ck_assert_int_eq(rc_conn_send_keys(v), 0);
-	ck_assert(fake_arrive(v, &keys, sizeof(keys)));
-	ck_assert_int_eq(rc_conn_poll_keys(v), 1);
-	ck_assert_uint_eq(v->peer_rkey, 1);
-	for (unsigned i = 1; i < 3 * SLOTS; i++) {
-		send_from(memory, i & 1 ? BODY : SMALL, i);
-		fake_complete(v, UINT32_MAX);
-		ck_assert_uint_eq(sent(&cookie), 1);
-		ck_assert_uint_eq(cookie, i);
-		claim(i);
-	}
-}
-
-/* The last id closes the context of a device that has gone: what was made there is gone by then. */
-TEST(a_device_that_has_gone_is_let_go_of_last)
-{
-	fake_forget_device();
-	ck_assert(!fake.closed);
-	t->ops->close(t);
-	sl_rdma_wait_closed();
-	ck_assert(fake.closed);
-	fake.forgotten = false;
-	fake.closed = false;
-	v = fake_connect(GROUP, SLOTS, BULK);
-	t = &v->base;
+	ck_assert(!rc_iface_is_supported(&fake.context));
+	ck_assert_int_eq(rc_iface_join(&fake.context, GROUP + 1, &iface), -EOPNOTSUPP);
+	ck_assert_ptr_null(iface);
+	fake.alone = false;
+	ck_assert(rc_iface_is_supported(&fake.context));
+	ck_assert_int_eq(rc_iface_join(&fake.context, GROUP + 1, &iface), 0);
+	rc_iface_leave(iface, SL_RPC_MIN_SLOTS);
+	rc_ifaces_retire(GROUP + 1);
 }
 
 /* --- what the device tells --- */
@@ -534,22 +476,6 @@ TEST(of_a_device_that_fails_nothing_stays)
 	v = fake_connect(GROUP, SLOTS, BULK);
 	t = &v->base;
 	ck_assert_uint_eq(fake.srqs, 1);
-}
-
-/* Not below an unused rc_iface either. */
-TEST(a_removed_device_with_an_unused_interface_is_closed)
-{
-	t->ops->close(t);
-	sl_rdma_wait_closed();
-	fake_forget_device();
-	ck_assert(!fake.closed);
-	fake_event(&(struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
-	until(&fake.closed);
-	ck_assert_uint_eq(fake.pds, 0);
-	fake.forgotten = false;
-	fake.closed = false;
-	v = fake_connect(GROUP, SLOTS, BULK);
-	t = &v->base;
 }
 
 /* The failure of a shared queue ends its connections. */
@@ -627,7 +553,7 @@ TEST(nothing_is_posted_to_a_port_that_is_down)
 	struct rc_conn *other = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
 	uint32_t posted;
 
-	other->port_num = 2;
+	other->path.local.port = 2;
 	send_from(memory, SMALL, 0);
 	posted = fake_qp(v)->posted;
 	tell_port(v, IBV_EVENT_PORT_ERR, 1, true);
@@ -671,7 +597,7 @@ TEST_EACH(a_device_that_does_not_answer_stops_no_others, 2)
 	pthread_t asking;
 	void *came;
 
-	v->port_num = 2; /* and so says nothing of the first */
+	v->path.local.port = 2; /* and so says nothing of the first */
 	fake.mute_port = true;
 	ck_assert_int_eq(pthread_create(&asking, NULL, _i ? watch_port : begin, NULL), 0);
 	until(&fake.port_asked);

@@ -3,8 +3,10 @@
 #include "fake_verbs.h"
 
 #include <poll.h>
+#include <sys/wait.h>
 #include "rpc/rpc.h"
 #include "rpc/rdma/device.h"
+#include "rpc/rdma/sidr.h"
 #include "suite.h"
 
 enum { WAIT_MS = 20000 };
@@ -22,7 +24,7 @@ static struct sidr_service *put_up(void)
 {
 	struct sidr_service *s;
 
-	ck_assert_int_eq(rdma_device->sidr_new(&s, &sa), 0);
+	ck_assert_int_eq(rdma_device->sidr_new(&s, &sa, false), 0);
 	return s;
 }
 
@@ -36,10 +38,27 @@ TEST(a_way_marks_what_goes_there)
 
 	ck_assert_ptr_nonnull(way);
 	ck_assert_uint_eq(fake.ah.grh.traffic_class, 104);
-	ck_assert_uint_eq(fake.ah.grh.sgid_index, s->local.gid_index);
+	ck_assert_uint_eq(fake.ah.grh.sgid_index, 2);
 	ck_assert_uint_eq(fake.ah.port_num, 2);
 	ck_assert_mem_eq(fake.ah.grh.dgid.raw, gid, 16);
 	rdma_device->ah_destroy(way);
+	rdma_device->sidr_free(s);
+}
+
+TEST(an_address_handle_uses_the_present_index_of_its_gid)
+{
+	const uint8_t gid[16] = {1, 2, 3};
+	struct sidr_service *s = put_up();
+	struct ibv_ah *ah;
+
+	fake.gids_moved = 3;
+	ah = rdma_device->ah_create(&s->local, gid, 0);
+	ck_assert_ptr_nonnull(ah);
+	ck_assert_uint_eq(fake.ah.grh.sgid_index, 5);
+	rdma_device->ah_destroy(ah);
+	fake.gids_moved = 8; /* the address is gone */
+	ck_assert_ptr_null(rdma_device->ah_create(&s->local, gid, 0));
+	ck_assert_int_eq(errno, EADDRNOTAVAIL);
 	rdma_device->sidr_free(s);
 }
 
@@ -110,7 +129,7 @@ TEST(a_sidr_service_reports_a_removed_device)
 	fake.absent = true;
 	ck_assert_int_eq(rdma_device->sidr_reply(s, 7), -ENODEV);
 	rdma_device->sidr_free(s);
-	ck_assert_int_lt(rdma_device->sidr_new(&s, &sa), 0);
+	ck_assert_int_lt(rdma_device->sidr_new(&s, &sa, false), 0);
 	ck_assert_ptr_null(s);
 	fake.absent = false;
 	rdma_device->sidr_free(put_up());
@@ -182,6 +201,28 @@ TEST(a_device_that_comes_back_is_another_one)
 	rdma_device->sidr_free(after);
 }
 
+/* A child shares neither protection domain nor events with its parent, also if the parent listened. */
+TEST(a_forked_process_opens_its_own_device)
+{
+	struct sidr_service *s = put_up(), *own;
+	const void *pd = s->local.device;
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		own = put_up();
+		_exit(own->local.device != pd && rdma_device->sidr_local(s) == 0 &&
+				      s->local.device == own->local.device
+			      ? 0
+			      : 1);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(rdma_device->sidr_local(s), 0);
+	ck_assert_ptr_eq(s->local.device, pd);
+	rdma_device->sidr_free(s);
+}
+
 /* The device's own thread hears it; by a context of our own, which is another one than others have. */
 static void tell_port(const struct sidr_service *s, enum ibv_event_type type, int port)
 {
@@ -243,6 +284,131 @@ TEST(a_later_watcher_finds_the_ports_state)
 	rdma_device->sidr_free(s);
 }
 
+static struct sidr_identity answer_of(uint8_t version)
+{
+	return (struct sidr_identity){
+		.magic = SL_WIREUP_MAGIC, .version = version, .epoch = 0x123456789abcdef};
+}
+
+/* Ends of two releases say so at once; nothing else is taken for a backend. */
+TEST(a_sidr_reply_has_the_version_and_epoch_of_the_process)
+{
+	const struct sl_rpc_rdma rdma = {.tos = 0};
+	const struct sidr_query q = {.sa = &sa, .rdma = &rdma, .deadline_ns = UINT64_MAX / 4};
+	static const struct {
+		uint8_t version, len;
+		const char *why;
+	} cases[] = {{SL_UD_VERSION, sizeof(struct sidr_identity), NULL},
+		     {SL_UD_VERSION - 1, sizeof(struct sidr_identity), "older release"},
+		     {SL_UD_VERSION + 1, sizeof(struct sidr_identity), "newer release"},
+		     {SL_UD_VERSION, sizeof(struct sidr_identity) - 1, "not of a sluice"},
+		     {SL_UD_VERSION, 0, "not of a sluice"}};
+
+	for (unsigned i = 0; i < SL_ARRAY_LEN(cases); i++) {
+		const struct sidr_identity answer = answer_of(cases[i].version);
+		struct sidr_result h = {.epoch = 5};
+		const char *why = NULL;
+
+		fake.answer = &answer;
+		fake.answer_len = cases[i].len;
+		ck_assert_int_eq(rdma_device->sidr_resolve(&q, &h, &why),
+				 cases[i].why ? -EPROTO : 0);
+		ck_assert(!cases[i].why == !why);
+		ck_assert(!why || strstr(why, cases[i].why));
+		ck_assert_uint_eq(h.epoch, why ? 5 : answer.epoch);
+	}
+	ck_assert_uint_eq(fake.ids + fake.channels, 0);
+}
+
+/* Listeners of both kinds at one address do not collide. */
+TEST_EACH(each_kind_of_listener_has_a_port_space, 2)
+{
+	const struct sl_rpc_rdma rdma = {.tos = 0};
+	const struct sidr_query q = {
+		.sa = &sa, .rdma = &rdma, .deadline_ns = UINT64_MAX / 4, .rc = _i};
+	const struct sidr_identity answer = answer_of(SL_UD_VERSION);
+	struct sidr_service *s;
+	struct sidr_result h;
+	const char *why = NULL;
+
+	ck_assert_int_eq(rdma_device->sidr_new(&s, &sa, _i), 0);
+	ck_assert_int_eq(fake.port_space, _i ? RDMA_PS_IB : RDMA_PS_UDP);
+	rdma_device->sidr_free(s);
+	fake.answer = &answer;
+	fake.answer_len = sizeof(answer);
+	ck_assert_int_eq(rdma_device->sidr_resolve(&q, &h, &why), 0);
+	ck_assert_int_eq(fake.port_space, _i ? RDMA_PS_IB : RDMA_PS_UDP);
+}
+
+/* A listener whose queue pair is not open yet sends clients away. */
+TEST(a_sidr_request_without_a_queue_pair_is_refused)
+{
+	struct sidr_service *s = put_up();
+
+	fake_ask(NULL, 0);
+	ck_assert_int_eq(rdma_device->sidr_reply(s, 0), 0);
+	ck_assert_uint_eq(fake.accepts, 0);
+	ck_assert_uint_eq(fake.rejections, 1);
+	ck_assert_uint_eq(fake.ids, 1);
+	rdma_device->sidr_free(s);
+}
+
+static const char *source_text(char text[INET6_ADDRSTRLEN])
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&fake.from;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&fake.from;
+
+	if (in->sin_family == AF_INET6)
+		return inet_ntop(AF_INET6, &in6->sin6_addr, text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET, &in->sin_addr, text, INET6_ADDRSTRLEN);
+}
+
+/* The device's way is by port 1, its addresses are port 2's: what was asked for, or nothing. */
+TEST(the_path_is_the_configured_one)
+{
+	static const struct {
+		const char *address;
+		struct sl_rpc_rdma way;
+		const char *source, *meaning;
+	} cases[] = {
+		{"192.0.2.9:1", {.tos = 0}, "0.0.0.0", "connection refused"},
+		{"192.0.2.9:1", {.tos = 104}, "0.0.0.0", "connection refused"},
+		{"192.0.2.9:1", {.source = "192.0.2.3"}, "192.0.2.3", "connection refused"},
+		{"[2001:db8::9]:1", {.source = "2001:db8::3"}, "2001:db8::3", "connection refused"},
+		{"[2001:db8::9]:1", {.source = "192.0.2.3"}, NULL, "no such source"},
+		{"192.0.2.9:1", {.device = "fake0"}, "192.0.2.2", "connection refused"},
+		{"[2001:db8::9]:1", {.device = "fake0"}, "2001:db8::2", "connection refused"},
+		{"192.0.2.9:1", {.device = "fake0", .port = 1}, NULL, "no such source"},
+		{"192.0.2.9:1", {.device = "fake0", .port = 2}, "192.0.2.2", "connection refused"},
+		{"192.0.2.9:1", {.port = 1}, "0.0.0.0", "another device or port"},
+		{"192.0.2.9:1", {.device = "fake1"}, NULL, "no such RDMA device"},
+		{"192.0.2.9:1",
+		 {.device = "fake1", .source = "192.0.2.3"},
+		 "192.0.2.3",
+		 "another device or port"},
+	};
+
+	for (size_t i = 0; i < SL_ARRAY_LEN(cases); i++) {
+		struct sockaddr_storage to;
+		const struct sidr_query q = {
+			.sa = &to, .rdma = &cases[i].way, .deadline_ns = UINT64_MAX / 4};
+		char text[INET6_ADDRSTRLEN];
+		struct sidr_result h;
+		const char *why = "";
+
+		ck_assert_int_eq(rdma_parse_addr(cases[i].address, &to), 0);
+		fake.tos = 0;
+		ck_assert_int_lt(rdma_device->sidr_resolve(&q, &h, &why), 0);
+		ck_assert_msg(strstr(why, cases[i].meaning) != NULL, "case %zu: %s", i, why);
+		if (!cases[i].source)
+			continue;
+		ck_assert_msg(strcmp(source_text(text), cases[i].source) == 0, "case %zu: %s", i,
+			      text);
+		ck_assert_uint_eq(fake.tos, cases[i].way.tos);
+	}
+	ck_assert_uint_eq(fake.ids + fake.channels, 0);
+}
+
 static const struct {
 	uint8_t path;
 	uint32_t mtu;
@@ -252,11 +418,12 @@ TEST_EACH(path_mtu_gives_the_packet_length, SL_ARRAY_LEN(ways))
 {
 	const struct sl_rpc_rdma rdma = {.tos = 104};
 	const struct sidr_query q = {.sa = &sa, .rdma = &rdma, .deadline_ns = UINT64_MAX / 4};
-	const struct cm_reply answer = {.magic = 0};
+	const struct sidr_identity answer = answer_of(SL_UD_VERSION);
 	const char *why = NULL;
 	struct sidr_result h;
 
 	fake.answer = &answer;
+	fake.answer_len = sizeof(answer);
 	fake.path.mtu = ways[_i].path;
 	ck_assert_int_eq(rdma_device->sidr_resolve(&q, &h, &why), 0);
 	ck_assert_uint_eq(h.mtu, ways[_i].mtu);

@@ -239,7 +239,6 @@ TEST(messages_for_a_former_connection_are_dropped)
 	struct rc_conn *next;
 
 	sl_rdma_wait_closed();
-	fake.alone = false;
 	/* The number of the one that is made now, and not ahead. */
 	former.qp_num = fake.next_qpn + 1;
 	v->qp.qp = &former;
@@ -328,9 +327,9 @@ TEST(the_host_of_a_flooding_peer_is_blocked)
 
 	for (unsigned i = 0; i < CNT; i++) {
 		all[i]->is_inbound = true;
-		all[i]->host[15] = hosts[i];
+		all[i]->path.gid[15] = hosts[i];
 	}
-	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->host));
+	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->path.gid));
 	flood(all[0], all[1]);
 	sl_poll_groups_poll(&owner.poll_groups);
 	for (unsigned i = 0; i < CNT; i++) {
@@ -338,11 +337,11 @@ TEST(the_host_of_a_flooding_peer_is_blocked)
 		ck_assert_int_eq(fake_qp(all[i])->state == IBV_QPS_ERR, hosts[i] == 1);
 	}
 	expect(all[1], 1);
-	ck_assert_int_eq(rc_conn_poll_keys(all[2]),
+	ck_assert_int_eq(rc_conn_poll_ack(all[2]),
 			 -ECONNRESET); /* one that had yet to prove the key, too */
-	ck_assert(rc_ifaces_host_blocked(GROUP, all[0]->host));
-	ck_assert(!rc_ifaces_host_blocked(GROUP, all[1]->host));
-	ck_assert(!rc_ifaces_host_blocked(GROUP + 1, all[0]->host));
+	ck_assert(rc_ifaces_host_blocked(GROUP, all[0]->path.gid));
+	ck_assert(!rc_ifaces_host_blocked(GROUP, all[1]->path.gid));
+	ck_assert(!rc_ifaces_host_blocked(GROUP + 1, all[0]->path.gid));
 }
 
 /* A backend that floods has not come, and cannot come again: others of its host are none of its. */
@@ -352,7 +351,7 @@ TEST(the_host_of_a_dialled_peer_is_not)
 	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert(all[0]->flooded);
 	ck_assert(!all[2]->flooded);
-	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->host));
+	ck_assert(!rc_ifaces_host_blocked(GROUP, all[0]->path.gid));
 }
 
 /* A connection with the minimum window gets no more, for any request. */
@@ -389,6 +388,24 @@ TEST(a_peer_that_repeats_bye_is_gone)
 	ck_assert(fake_arrive(all[0], NULL, 0));
 	sl_poll_groups_poll(&owner.poll_groups);
 	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -ENOTCONN);
+}
+
+/* Only a message tells a silent peer: its queue pair sees no end of this one. */
+TEST(a_peer_that_breaks_the_protocol_is_told_of_the_end)
+{
+	const uint8_t lie = 0;
+	struct sl_message m;
+	unsigned before;
+
+	ck_assert(fake_arrive(all[0], &lie, sizeof(lie)));
+	sl_poll_groups_poll(&owner.poll_groups);
+	ck_assert_int_eq(all[0]->base.ops->poll(&all[0]->base, &m, 1), -EPROTO);
+	before = fake.sends;
+	let_go(&owner, all[0]);
+	sl_rdma_wait_closed();
+	ck_assert_uint_eq(fake.sends, before + 1);
+	all[0] = fake_connect(GROUP, SLOTS, SL_RPC_MIN_BULK);
+	own(&owner, all[0]);
 }
 
 /* Messages that were not polled yet are given back. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients of a backend without a free descriptor. */
+/* Clients of a backend without a free descriptor; a path that two backends want. */
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -90,4 +91,33 @@ TEST(the_backend_is_not_woken_in_vain)
 	ck_assert_ptr_null(l->ops->accept(l, l->ops->next_ns(l)));
 	ck_assert_int_eq(sl_shm_hello_recv(client, &h, &stray), 0);
 	ck_assert_uint_eq(h.status, SL_RPC_BAD_REQUEST);
+}
+
+static void *listen_soon(void *fd)
+{
+	usleep(100000);
+	listen(*(int *)fd, 1);
+	return NULL;
+}
+
+/* Two backends that start at one path: the second may look between bind() and listen() of the first. */
+TEST(path_of_a_backend_that_is_about_to_listen_is_in_use)
+{
+	struct sl_rpc_listen_options opt = {.slots = 64, .bulk_ring_len = 1 << 20};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char path[64], text[200] = "";
+	struct sl_err err = {text, sizeof(text)};
+	struct sockaddr_un sa;
+	pthread_t thread;
+
+	snprintf(path, sizeof(path), "%s/other", dir);
+	opt.address = path;
+	ck_assert_int_eq(sl_shm_address(path, &sa), 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, listen_soon, &fd), 0);
+	ck_assert_ptr_null(sl_shm_listen(&opt, &err));
+	ck_assert_ptr_nonnull(strstr(text, "in use"));
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(unlink(path), 0);
+	close(fd);
 }

@@ -10,7 +10,7 @@
 #include "ud_bed.h"
 
 /* The dialer's first datagram behind that ANSWER. */
-static void say_first(const struct sl_ud_crep *a)
+static void say_first(const struct sl_wireup_crep *a)
 {
 	struct sl_ud_header first = {.magic = SL_UD_MAGIC,
 				     .version = SL_UD_VERSION,
@@ -27,14 +27,14 @@ static void say_first(const struct sl_ud_crep *a)
 TEST(a_repeated_hello_makes_one_connection)
 {
 	struct sl_transport *other = dialled(), *t;
-	struct sl_ud_creq first = hello_of(1, 5), again = hello_of(2, 5);
-	struct sl_ud_crep a, b;
+	struct sl_wireup_creq first = hello_of(1, 5), again = hello_of(2, 5);
+	struct sl_wireup_crep a, b;
 
 	throw_at(&first, sizeof(first), door());
 	ck_assert(answered(&a));
 	throw_at(&again, sizeof(again), door());
 	ck_assert(answered(&b));
-	ck_assert_uint_eq(b.verdict, SL_UD_GRANTED);
+	ck_assert_uint_eq(b.verdict, SL_WIREUP_GRANTED);
 	say_first(&a);
 	ck_assert_ptr_null(accepted());
 	say_first(&b);
@@ -72,11 +72,11 @@ TEST(the_first_datagram_waits_a_moment_for_a_message)
 
 TEST(a_hello_is_taken_once)
 {
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 
 	connect_both();
 	for (unsigned i = 0, cnt = seen_cnt; i < cnt; i++) {
-		if (seen[i].len == sizeof(struct sl_ud_creq))
+		if (seen[i].len == sizeof(struct sl_wireup_creq))
 			throw_at(seen[i].bytes, seen[i].len, door());
 	}
 	ck_assert(!answered(&a));
@@ -88,9 +88,9 @@ TEST(a_hello_is_taken_once)
 TEST(without_the_key_there_is_no_answer)
 {
 	struct sl_transport *other = dialled();
-	struct sl_ud_creq h = hello_of(1, 5);
+	struct sl_wireup_creq h = hello_of(1, 5);
 	uint8_t *bytes = (uint8_t *)&h;
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 
 	for (unsigned i = 0; i < sizeof(h); i++) {
 		bytes[i] ^= 1;
@@ -109,27 +109,28 @@ TEST(without_the_key_there_is_no_answer)
 TEST(pending_connections_over_the_limit_are_refused_as_full)
 {
 	struct sl_transport *other = dialled();
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 	unsigned granted = 0;
 
 	for (uint32_t i = 0; i < 100; i++) {
-		struct sl_ud_creq h = hello_of(i, 1000 + i);
+		struct sl_wireup_creq h = hello_of(i, 1000 + i);
 
 		h.gid[0] = (uint8_t)(1 + i / 16);
 		prove(&h);
 		throw_at(&h, sizeof(h), door());
 		ck_assert(answered(&a));
-		granted += a.verdict == SL_UD_GRANTED;
-		ck_assert_uint_eq(a.verdict, i < 63 ? SL_UD_GRANTED : SL_UD_FULL);
+		granted += a.verdict == SL_WIREUP_GRANTED;
+		ck_assert_uint_eq(a.verdict, i < 63 ? SL_WIREUP_GRANTED : SL_WIREUP_FULL);
 	}
 	ck_assert_uint_eq(granted, 63); /* and the dialer above */
 	other->ops->close(other);
 }
 
-static enum sl_ud_verdict verdict_for(uint8_t host, uint32_t number, uint32_t id, uint32_t flags)
+static enum sl_wireup_verdict verdict_for(uint8_t host, uint32_t number, uint32_t id,
+					  uint32_t flags)
 {
-	struct sl_ud_creq h = hello_of(number, id);
-	struct sl_ud_crep a;
+	struct sl_wireup_creq h = hello_of(number, id);
+	struct sl_wireup_crep a;
 
 	h.gid[0] = host;
 	h.flags = flags;
@@ -139,7 +140,7 @@ static enum sl_ud_verdict verdict_for(uint8_t host, uint32_t number, uint32_t id
 	return a.verdict;
 }
 
-static enum sl_ud_verdict verdict_on(uint32_t number, uint32_t id, uint32_t flags)
+static enum sl_wireup_verdict verdict_on(uint32_t number, uint32_t id, uint32_t flags)
 {
 	return verdict_for(0, number, id, flags);
 }
@@ -150,11 +151,11 @@ TEST(one_host_has_a_quarter_of_the_places_of_waiting_peers)
 
 	for (uint32_t i = 0; i < 20; i++)
 		ck_assert_uint_eq(verdict_for(1, i, 1000 + i, 0),
-				  i < 16 ? SL_UD_GRANTED : SL_UD_FULL);
-	ck_assert_uint_eq(verdict_for(2, 20, 5, 0), SL_UD_GRANTED);
-	ck_assert_uint_eq(verdict_for(1, 21, 1000, 0), SL_UD_GRANTED); /* instead of its own */
-	ck_assert_uint_eq(verdict_for(1, 22, 5, 0), SL_UD_FULL);       /* none of the other host */
-	ck_assert_uint_eq(verdict_for(2, 23, 5, SL_HELLO_EP_CHECK), SL_UD_EP_ALIVE);
+				  i < 16 ? SL_WIREUP_GRANTED : SL_WIREUP_FULL);
+	ck_assert_uint_eq(verdict_for(2, 20, 5, 0), SL_WIREUP_GRANTED);
+	ck_assert_uint_eq(verdict_for(1, 21, 1000, 0), SL_WIREUP_GRANTED); /* instead of its own */
+	ck_assert_uint_eq(verdict_for(1, 22, 5, 0), SL_WIREUP_FULL); /* none of the other host */
+	ck_assert_uint_eq(verdict_for(2, 23, 5, SL_HELLO_EP_CHECK), SL_WIREUP_EP_ALIVE);
 	other->ops->close(other);
 }
 
@@ -170,15 +171,15 @@ TEST(a_hello_with_the_gid_of_another_host_is_ignored)
 	const struct rdma_device_ops *before = rdma_device;
 	struct rdma_device_ops with_heads = *rdma_device;
 	struct sl_transport *other = dialled();
-	struct sl_ud_creq h = hello_of(1, 5);
-	struct sl_ud_crep a;
+	struct sl_wireup_creq h = hello_of(1, 5);
+	struct sl_wireup_crep a;
 
 	with_heads.is_from = is_from_first;
 	rdma_device = &with_heads;
 	h.gid[0] = 2;
 	prove(&h);
 	throw_at(&h, sizeof(h), door());
-	ck_assert_uint_eq(verdict_for(1, 2, 6, 0), SL_UD_GRANTED);
+	ck_assert_uint_eq(verdict_for(1, 2, 6, 0), SL_WIREUP_GRANTED);
 	ck_assert(!answered(&a));
 	rdma_device = before;
 	/* Nor has its number been used up. */
@@ -187,15 +188,37 @@ TEST(a_hello_with_the_gid_of_another_host_is_ignored)
 	other->ops->close(other);
 }
 
-static struct sl_ud_creq last_hello(void)
+/* One that was recorded before the backend was started again, at the same address. */
+TEST(a_hello_is_for_one_process)
 {
-	struct sl_ud_creq h = {.magic = 0};
+	struct wireup_target former = {.epoch = sl_rpc_boot_epoch() + 1};
+	struct sl_transport *other = dialled();
+	struct sl_wireup_creq h = hello_of(1, 5);
+	struct sl_wireup_crep a;
+
+	memcpy(former.gid, ud_sockets_gid, sizeof(former.gid));
+	former.qpn = door();
+	for (unsigned i = 0; i < 2; i++) {
+		wireup_creq_sign(&secret, &h, &former);
+		throw_at(&h, sizeof(h), door());
+		ck_assert(!answered(&a));
+		former.epoch = 0;
+	}
+	prove(&h);
+	throw_at(&h, sizeof(h), door());
+	ck_assert(answered(&a));
+	other->ops->close(other);
+}
+
+static struct sl_wireup_creq last_hello(void)
+{
+	struct sl_wireup_creq h = {.magic = 0};
 
 	for (unsigned i = 0; i < seen_cnt; i++) {
 		if (seen[i].len == sizeof(h))
 			memcpy(&h, seen[i].bytes, sizeof(h));
 	}
-	ck_assert_uint_eq(h.magic, SL_UD_WIREUP_MAGIC);
+	ck_assert_uint_eq(h.magic, SL_WIREUP_MAGIC);
 	return h;
 }
 
@@ -203,8 +226,8 @@ static struct sl_ud_creq last_hello(void)
 TEST(a_host_that_knows_an_epoch_uses_up_none_of_its_numbers)
 {
 	struct sl_transport *first = dialled(), *second;
-	struct sl_ud_creq said_first = last_hello(), liar = hello_of(1U << 30, 5);
-	struct sl_ud_crep a;
+	struct sl_wireup_creq said_first = last_hello(), liar = hello_of(1U << 30, 5);
+	struct sl_wireup_crep a;
 
 	liar.epoch = said_first.epoch;
 	liar.sender_id[0] = 1;
@@ -229,26 +252,26 @@ TEST(a_host_that_knows_an_epoch_uses_up_none_of_its_numbers)
 TEST(no_connection_is_granted_beyond_the_owners_room)
 {
 	struct sl_transport *other = dialled(), *t;
-	struct sl_ud_creq h = hello_of(10, 50);
-	struct sl_ud_crep a;
+	struct sl_wireup_creq h = hello_of(10, 50);
+	struct sl_wireup_crep a;
 
 	listener->accept_limit = 3;
-	ck_assert_int_eq(verdict_on(1, 5, 0), SL_UD_GRANTED);
+	ck_assert_int_eq(verdict_on(1, 5, 0), SL_WIREUP_GRANTED);
 	throw_at(&h, sizeof(h), door());
 	ck_assert(answered(&a));
-	ck_assert_int_eq(a.verdict, SL_UD_GRANTED);
-	ck_assert_int_eq(verdict_on(3, 7, 0), SL_UD_FULL);
-	ck_assert_int_eq(verdict_on(4, 8, SL_HELLO_RESUME), SL_UD_GRANTED);
-	ck_assert_int_eq(verdict_on(5, 5, 0), SL_UD_GRANTED); /* instead of its former one */
-	ck_assert_int_eq(verdict_on(11, 9, 0), SL_UD_FULL);
+	ck_assert_int_eq(a.verdict, SL_WIREUP_GRANTED);
+	ck_assert_int_eq(verdict_on(3, 7, 0), SL_WIREUP_FULL);
+	ck_assert_int_eq(verdict_on(4, 8, SL_HELLO_RESUME), SL_WIREUP_GRANTED);
+	ck_assert_int_eq(verdict_on(5, 5, 0), SL_WIREUP_GRANTED); /* instead of its former one */
+	ck_assert_int_eq(verdict_on(11, 9, 0), SL_WIREUP_FULL);
 	ck_assert_uint_eq(listener->refused, 2);
 	say_first(&a);
 	until((t = accepted()) != NULL);
 	ck_assert_uint_eq(listener->unaccepted, 2);
 	listener->accept_limit = 2; /* its owner has it now */
-	ck_assert_int_eq(verdict_on(12, 10, 0), SL_UD_FULL);
+	ck_assert_int_eq(verdict_on(12, 10, 0), SL_WIREUP_FULL);
 	listener->accept_limit = 3;
-	ck_assert_int_eq(verdict_on(13, 10, 0), SL_UD_GRANTED);
+	ck_assert_int_eq(verdict_on(13, 10, 0), SL_WIREUP_GRANTED);
 	t->ops->close(t);
 	other->ops->close(other);
 }
@@ -304,10 +327,10 @@ static int count_question(struct sidr_service *s, uint32_t qpn)
 TEST(a_new_connection_is_seen_without_blocking)
 {
 	struct sl_transport *other = dialled(), *t;
-	struct sl_ud_creq h = hello_of(1, 5);
+	struct sl_wireup_creq h = hello_of(1, 5);
 	const struct rdma_device_ops *before = rdma_device;
 	struct rdma_device_ops counting = *before;
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 
 	counting.arm = count_arm;
 	counting.ack_event = count_bell;
@@ -337,9 +360,9 @@ TEST(an_owner_that_is_woken_anyway_is_not_woken_twice)
 {
 	struct sl_poll_groups hubs = {.cnt = 0};
 	int fd = epoll_create1(EPOLL_CLOEXEC);
-	struct sl_ud_creq h;
+	struct sl_wireup_creq h;
 	struct sl_transport *t;
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 
 	both.gateway = dialled();
 	h = hello_of(1, 5);
@@ -423,7 +446,7 @@ TEST(a_dialer_has_a_changed_key_after_a_moment)
 
 static unsigned answers(void)
 {
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 	unsigned cnt = 0;
 
 	while (recv(enemy, &a, sizeof(a), MSG_DONTWAIT) == (ssize_t)sizeof(a))
@@ -438,7 +461,7 @@ TEST(between_two_accepts_glances_take_few_hellos)
 
 	ck_assert_ptr_null(accepted());
 	for (uint32_t i = 0; i < 200; i++) {
-		struct sl_ud_creq h = hello_of(i, 1000 + i);
+		struct sl_wireup_creq h = hello_of(i, 1000 + i);
 
 		throw_at(&h, sizeof(h), door());
 	}
@@ -458,7 +481,8 @@ TEST(between_two_accepts_glances_take_few_hellos)
 static unsigned of_connection(unsigned i)
 {
 	return seen[i].len >= sizeof(struct sl_ud_header) &&
-	       seen[i].len != sizeof(struct sl_ud_creq) && seen[i].len != sizeof(struct sl_ud_crep);
+	       seen[i].len != sizeof(struct sl_wireup_creq) &&
+	       seen[i].len != sizeof(struct sl_wireup_crep);
 }
 
 TEST(a_datagram_with_one_bit_changed_carries_out_nothing)

@@ -70,9 +70,9 @@ TEST(without_a_listener_there_is_no_answer)
 	set_up();
 }
 
-static struct sl_ud_creq question_of(uint32_t number, uint32_t id, uint64_t epoch)
+static struct sl_wireup_creq question_of(uint32_t number, uint32_t id, uint64_t epoch)
 {
-	struct sl_ud_creq h = hello_of(number, id);
+	struct sl_wireup_creq h = hello_of(number, id);
 
 	h.flags = SL_HELLO_EP_CHECK;
 	h.epoch = epoch;
@@ -84,16 +84,16 @@ static struct sl_ud_creq question_of(uint32_t number, uint32_t id, uint64_t epoc
 TEST(a_connection_is_known_by_its_process_and_number)
 {
 	const uint64_t epochs[] = {sl_rpc_boot_epoch(), sl_rpc_boot_epoch() ^ 1};
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 
 	connect_both();
 	for (unsigned i = 0; i < 4; i++) {
-		struct sl_ud_creq h =
+		struct sl_wireup_creq h =
 			question_of(1000 + i, both.gateway->number + i / 2, epochs[i % 2]);
 
 		throw_at(&h, sizeof(h), door());
 		ck_assert(answered(&a));
-		ck_assert_uint_eq(a.verdict, i ? SL_UD_EP_REMOVED : SL_UD_EP_ALIVE);
+		ck_assert_uint_eq(a.verdict, i ? SL_WIREUP_EP_REMOVED : SL_WIREUP_EP_ALIVE);
 	}
 	check_goes_on(1);
 	close_both();
@@ -101,15 +101,15 @@ TEST(a_connection_is_known_by_its_process_and_number)
 
 TEST(questions_make_no_connections)
 {
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 
 	connect_both();
 	for (uint32_t i = 0; i < 200; i++) {
-		struct sl_ud_creq h = question_of(i, i, 77);
+		struct sl_wireup_creq h = question_of(i, i, 77);
 
 		throw_at(&h, sizeof(h), door());
 		ck_assert(answered(&a));
-		ck_assert_uint_eq(a.verdict, SL_UD_EP_REMOVED);
+		ck_assert_uint_eq(a.verdict, SL_WIREUP_EP_REMOVED);
 		ck_assert_uint_eq(a.id, 0);
 	}
 	ck_assert_uint_eq(listener->refused, 0);
@@ -121,9 +121,9 @@ TEST(questions_make_no_connections)
 
 TEST(a_question_is_answered_once_and_only_with_the_key)
 {
-	struct sl_ud_creq h;
+	struct sl_wireup_creq h;
 	uint8_t *bytes = (uint8_t *)&h;
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 
 	connect_both();
 	h = question_of(1, 5, 77);
@@ -159,7 +159,7 @@ static uint32_t latest_door(void)
 {
 	unsigned i = seen_cnt;
 
-	while (seen[--i].len != sizeof(struct sl_ud_creq)) {
+	while (seen[--i].len != sizeof(struct sl_wireup_creq)) {
 	}
 	return seen[i].to;
 }
@@ -177,7 +177,7 @@ TEST(a_question_is_valid_for_one_listener)
 	before = listen_beside();
 	other = dialled();
 	for (unsigned i = 0; i < told; i++) {
-		if (seen[i].len != sizeof(struct sl_ud_creq))
+		if (seen[i].len != sizeof(struct sl_wireup_creq))
 			continue;
 		throw_at(seen[i].bytes, seen[i].len, latest_door());
 		copied++;
@@ -214,23 +214,23 @@ static void point_to_enemy(int sign)
 {
 	struct sockaddr_in from, at;
 	socklen_t len = sizeof(from), at_len = sizeof(at);
-	uint32_t qpn;
+	struct ud_sockets_reply reply = {.epoch = 77};
 	char byte;
 
 	if (recvfrom(sign, &byte, 1, 0, (struct sockaddr *)&from, &len) != 1)
 		return;
 	throw_at("", 1, 9); /* gives the socket a port */
 	ck_assert_int_eq(getsockname(enemy, (struct sockaddr *)&at, &at_len), 0);
-	qpn = ntohs(at.sin_port);
-	(void)!sendto(sign, &qpn, sizeof(qpn), 0, (struct sockaddr *)&from, len);
+	reply.qpn = ntohs(at.sin_port);
+	(void)!sendto(sign, &reply, sizeof(reply), 0, (struct sockaddr *)&from, len);
 }
 
 /* Answers each HELLO with all of these while `asks` runs, which begins once SIDR is answered. */
-static void answer_with(void *(*asks)(void *), void *arg, void **ret, const struct sl_ud_crep *as,
-			unsigned cnt, bool proven)
+static void answer_with(void *(*asks)(void *), void *arg, void **ret,
+			const struct sl_wireup_crep *as, unsigned cnt, bool proven)
 {
 	int sign = put_up_sign();
-	struct sl_ud_creq h;
+	struct sl_wireup_creq h;
 	pthread_t thread;
 
 	ck_assert_int_eq(pthread_create(&thread, NULL, asks, arg), 0);
@@ -239,19 +239,19 @@ static void answer_with(void *(*asks)(void *), void *arg, void **ret, const stru
 		if (recv(enemy, &h, sizeof(h), MSG_DONTWAIT) != (ssize_t)sizeof(h))
 			continue;
 		for (unsigned i = 0; i < cnt; i++) {
-			struct sl_ud_crep a = as[i];
+			struct sl_wireup_crep a = as[i];
 
 			throw_at(&a, sizeof(a), h.answer_qpn); /* as it was recorded */
 			a.number = h.number;
 			if (proven)
-				ud_crep_sign(&secret, &h, &a);
+				wireup_crep_sign(&secret, &h, &a);
 			throw_at(&a, sizeof(a), h.answer_qpn);
 		}
 	}
 	close(sign);
 }
 
-static unsigned recorded_answers(struct sl_ud_crep *to, unsigned max)
+static unsigned recorded_answers(struct sl_wireup_crep *to, unsigned max)
 {
 	unsigned n = 0;
 
@@ -265,7 +265,7 @@ static unsigned recorded_answers(struct sl_ud_crep *to, unsigned max)
 TEST(no_other_host_can_end_a_connection)
 {
 	struct question q = {.timeout_ms = 400};
-	struct sl_ud_crep answers[8];
+	struct sl_wireup_crep answers[8];
 	unsigned cnt;
 
 	connect_both();
@@ -286,19 +286,19 @@ TEST(no_other_host_can_end_a_connection)
 /* An answer to a question is none to a connect, and the reverse. */
 TEST(an_answer_fits_its_question)
 {
-	static const struct sl_ud_crep granted = {.magic = SL_UD_WIREUP_MAGIC,
-						  .version = SL_UD_VERSION,
-						  .verdict = SL_UD_GRANTED,
-						  .slots = SLOTS,
-						  .id = 1,
-						  .mtu = SL_UD_MTU_MIN,
-						  .qpn = 1};
-	struct sl_ud_crep reset = granted;
+	static const struct sl_wireup_crep granted = {.magic = SL_WIREUP_MAGIC,
+						      .version = SL_UD_VERSION,
+						      .verdict = SL_WIREUP_GRANTED,
+						      .slots = SLOTS,
+						      .id = 1,
+						      .mtu = SL_UD_MTU_MIN,
+						      .qpn = 1};
+	struct sl_wireup_crep reset = granted;
 	struct question q = {.timeout_ms = 400, .number = 1};
 	void *t;
 
 	listener->ops->close(listener);
-	reset.verdict = SL_UD_EP_REMOVED;
+	reset.verdict = SL_WIREUP_EP_REMOVED;
 	answer_with(dial, NULL, &t, &reset, 1, true);
 	ck_assert_ptr_null(t);
 	answer_with(ask, &q, NULL, &granted, 1, true);

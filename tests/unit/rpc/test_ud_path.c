@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include "rpc/rdma/async_event.h"
 
 static struct ud_conn *conn_of(struct sl_transport *t)
@@ -84,7 +85,7 @@ TEST(dialling_by_a_path_with_a_small_mtu_fails)
 static unsigned asked;
 static struct ud_qp door_here = {.qpn = 3, .mtu = UD_MTU_MAX};
 static uint8_t door_slot[UD_MTU_MAX];
-static struct sl_ud_crep answer;
+static struct sl_wireup_crep answer;
 static bool has_answer;
 
 static struct ud_qp *full_open(const struct rdma_local *l, unsigned group, uint32_t rx_cnt,
@@ -109,16 +110,16 @@ static uint8_t *full_slot(struct ud_qp *p)
 
 static void full_send(struct ud_qp *p, struct ibv_ah *w, uint32_t qpn, uint32_t len)
 {
-	struct sl_ud_creq h;
+	struct sl_wireup_creq h;
 
 	(void)p, (void)w, (void)qpn;
 	ck_assert_uint_eq(len, sizeof(h));
 	memcpy(&h, door_slot, sizeof(h));
-	answer = (struct sl_ud_crep){.magic = SL_UD_WIREUP_MAGIC,
-				     .version = SL_UD_VERSION,
-				     .verdict = SL_UD_FULL,
-				     .number = h.number};
-	ud_crep_sign(&secret, &h, &answer);
+	answer = (struct sl_wireup_crep){.magic = SL_WIREUP_MAGIC,
+					 .version = SL_UD_VERSION,
+					 .verdict = SL_WIREUP_FULL,
+					 .number = h.number};
+	wireup_crep_sign(&secret, &h, &answer);
 	has_answer = true;
 }
 
@@ -238,6 +239,35 @@ TEST(a_host_resolved_during_a_gid_change_is_not_stored)
 	rdma_device = before;
 }
 
+static int status_of(pid_t child)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	return status;
+}
+
+/* An entry names a device that the parent has opened. */
+TEST(a_forked_process_resolves_hosts_itself)
+{
+	const struct rdma_device_ops *before = rdma_device;
+	pid_t child;
+
+	meet_full_ones();
+	dial_full();
+	ck_assert_uint_eq(asked, 1);
+	child = fork();
+	if (!child) {
+		dial_full();
+		dial_full();
+		_exit(asked == 2 ? 0 : 1);
+	}
+	ck_assert_int_eq(status_of(child), 0);
+	dial_full();
+	ck_assert_uint_eq(asked, 1);
+	rdma_device = before;
+}
+
 static void dial_host(unsigned number)
 {
 	snprintf(endpoint, sizeof(endpoint), "rdma+ud://198.51.%u.%u:7471", number / 256,
@@ -343,9 +373,38 @@ TEST(a_gid_change_drops_address_handles)
 	ck_assert_uint_eq(ways_freed, 2);
 }
 
-TEST(an_address_handle_belongs_to_its_gid_not_only_to_the_index)
+/* To destroy one in the child would destroy that of the parent. */
+TEST(a_forked_process_leaves_address_handles_of_its_parent_alone)
 {
-	struct rdma_local a = {.device = &counting, .port = 1, .gid_index = 3, .gid = {1}}, b = a;
+	struct ah_entry *idle, *in_use;
+	pid_t child;
+
+	counting = *rdma_device;
+	counting.ah_create = count_way;
+	counting.ah_destroy = count_freed;
+	rdma_device = &counting;
+	idle = node_of(1);
+	in_use = node_of(2);
+	ah_cache_put(idle);
+	child = fork();
+	if (!child) {
+		bool own = node_of(1) != idle && ways_made == 3;
+
+		change_gids();
+		ah_cache_put(in_use);
+		change_gids();
+		_exit(own && !ways_freed ? 0 : 1);
+	}
+	ck_assert_int_eq(status_of(child), 0);
+	ck_assert_ptr_eq(node_of(1), idle);
+	ah_cache_put(idle);
+	ah_cache_put(in_use);
+	ck_assert_uint_eq(ways_freed, 0);
+}
+
+TEST(local_ends_with_other_gids_differ)
+{
+	struct rdma_local a = {.device = &counting, .port = 1, .gid = {1}}, b = a;
 
 	b.gid[0] = 2;
 	ck_assert(rdma_local_same(&a, &a));

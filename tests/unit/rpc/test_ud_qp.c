@@ -39,7 +39,7 @@ static void set_up(void)
 	fake_start();
 	fake.addressed = true;
 	ck_assert_int_eq(rdma_parse_addr("192.0.2.2:7471", &sa), 0);
-	ck_assert_int_eq(rdma_device->sidr_new(&sign, &sa), 0);
+	ck_assert_int_eq(rdma_device->sidr_new(&sign, &sa, false), 0);
 	pair = open_pair();
 	qp = fake.last_qp;
 }

@@ -42,14 +42,14 @@ static bool is_near(const struct rdma_local *l, const uint8_t gid[16])
 /* A HELLO from there, and whether it was answered. */
 static bool hello_from(uint32_t number, uint8_t net, uint8_t host)
 {
-	struct sl_ud_creq h = hello_of(number, 1000 + number);
-	struct sl_ud_crep a;
+	struct sl_wireup_creq h = hello_of(number, 1000 + number);
+	struct sl_wireup_crep a;
 
 	h.gid[0] = net;
 	h.gid[1] = host;
 	prove(&h);
 	throw_at(&h, sizeof(h), door());
-	return answered(&a) && a.verdict == SL_UD_GRANTED;
+	return answered(&a) && a.verdict == SL_WIREUP_GRANTED;
 }
 
 static void resolve_first(void)
@@ -102,7 +102,7 @@ static struct ibv_ah *way_when_slow(const struct rdma_local *l, const uint8_t gi
 TEST(hosts_that_are_slow_take_no_more_time_when_they_are_many)
 {
 	enum { HOSTS = 64, MAX_MS = 300 };
-	struct sl_ud_crep a;
+	struct sl_wireup_crep a;
 	uint64_t began_ns;
 	uint32_t number = 1;
 
@@ -111,7 +111,7 @@ TEST(hosts_that_are_slow_take_no_more_time_when_they_are_many)
 	slow.ah_create = way_when_slow;
 	until(hello_from(number++, AWAY, 0));
 	for (unsigned i = 0; i < HOSTS; i++, number++) {
-		struct sl_ud_creq h = hello_of(number, 1000 + number);
+		struct sl_wireup_creq h = hello_of(number, 1000 + number);
 
 		h.gid[0] = AWAY;
 		h.gid[1] = (uint8_t)(1 + i);

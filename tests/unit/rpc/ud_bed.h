@@ -19,6 +19,7 @@
 #include "rpc/rpc.h"
 #include "rpc/sendq.h"
 #include "rpc/rdma/ud/ud_iface.h"
+#include "rpc/rdma/wireup.h"
 #include "suite.h"
 #include "ud_sockets.h"
 #include "until.h"
@@ -224,28 +225,32 @@ static inline void check_goes_on(uint64_t id)
 static inline uint32_t door(void)
 {
 	for (unsigned i = 0; i < seen_cnt; i++) {
-		if (seen[i].len == sizeof(struct sl_ud_creq))
+		if (seen[i].len == sizeof(struct sl_wireup_creq))
 			return seen[i].to;
 	}
 	ck_abort_msg("no HELLO");
 }
 
-static inline void prove(struct sl_ud_creq *h)
+static inline void prove(struct sl_wireup_creq *h)
 {
-	ud_creq_sign(&secret, h, ud_sockets_gid, door());
+	struct wireup_target to = {.epoch = sl_rpc_boot_epoch(), .qpn = door()};
+
+	memcpy(to.gid, ud_sockets_gid, sizeof(to.gid));
+	wireup_creq_sign(&secret, h, &to);
 }
 
-static inline struct sl_ud_creq hello_of(uint32_t number, uint32_t id)
+static inline struct sl_wireup_creq hello_of(uint32_t number, uint32_t id)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET};
 	socklen_t len = sizeof(sa);
-	struct sl_ud_creq h = {.magic = SL_UD_WIREUP_MAGIC,
-			       .version = SL_UD_VERSION,
-			       .epoch = 77,
-			       .number = number,
-			       .slots = SLOTS,
-			       .id = id,
-			       .mtu = UD_MTU_MAX};
+	struct sl_wireup_creq h = {.magic = SL_WIREUP_MAGIC,
+				   .version = SL_UD_VERSION,
+				   .want = SL_WIREUP_UD,
+				   .epoch = 77,
+				   .number = number,
+				   .slots = SLOTS,
+				   .id = id,
+				   .mtu = UD_MTU_MAX};
 
 	/* Gives the attacker's socket a port. */
 	throw_at("", 1, 9);
@@ -256,7 +261,7 @@ static inline struct sl_ud_creq hello_of(uint32_t number, uint32_t id)
 }
 
 /* The listener has seen what was thrown at its door; what it says to that. */
-static inline bool answered(struct sl_ud_crep *a)
+static inline bool answered(struct sl_wireup_crep *a)
 {
 	ck_assert_ptr_null(accepted());
 	return recv(enemy, a, sizeof(*a), MSG_DONTWAIT) == (ssize_t)sizeof(*a);

@@ -211,6 +211,40 @@ TEST(bytes_pass_in_both_directions)
 	end();
 }
 
+static unsigned interrupted; /* calls of the C library that fail so */
+
+ssize_t send(int fd, const void *bytes, size_t len, int flags)
+{
+	if (interrupted) {
+		interrupted--;
+		errno = EINTR;
+		return -1;
+	}
+	return sendto(fd, bytes, len, flags, NULL, 0);
+}
+
+/* The socket has room: no EPOLLOUT would follow. */
+TEST(an_interrupted_write_is_repeated)
+{
+	char text[8] = "";
+	int fd;
+
+	start();
+	fd = open_client();
+	TURN_UNTIL(sl_sock_stream.room(up.conn) != 0);
+	for (unsigned i = 0; i < 4; i++) /* no event is left */
+		turn();
+	interrupted = 1;
+	ck_assert_uint_eq(sl_sock_stream.write(up.conn, "pong", 4), 4);
+	turn();
+	ck_assert_uint_eq(interrupted, 0);
+	turn();
+	ck_assert_int_eq(recv(fd, text, sizeof(text), MSG_DONTWAIT), 4);
+	ck_assert_str_eq(text, "pong");
+	close(fd);
+	end();
+}
+
 /* The pattern has no period that frames have. */
 static uint8_t pattern(size_t i)
 {

@@ -198,6 +198,19 @@ static int fill_with_local_routes(struct part *p, uint16_t type, int af)
 	return ENDLESS;
 }
 
+static int absent_af;
+
+static int fill_without_a_family(struct part *p, uint16_t type, int af)
+{
+	const struct nlmsgerr e = {.error = -EAFNOSUPPORT};
+
+	if (af == absent_af)
+		end_message(p, begin_message(p, NLMSG_ERROR, &e, sizeof(e)));
+	else
+		fill_small(p, type, AF_INET);
+	return 0;
+}
+
 static void open_with(int (*answer)(struct part *p, uint16_t type, int af))
 {
 	struct sl_err err = SL_ERR(160);
@@ -242,6 +255,16 @@ TEST(routes_are_read_once_a_second_in_a_flood_of_changes)
 	flood(RTM_NEWROUTE, SEC, 4 * SEC);
 	ck_assert_uint_eq(asked_cnt[RTM_GETROUTE], 2 * 3);
 	ck_assert_uint_eq(asked_cnt[RTM_GETRULE], 2 * 3);
+}
+
+/* The other family's objects are read. */
+TEST_EACH(a_host_may_lack_a_family, 2)
+{
+	absent_af = _i ? AF_INET6 : AF_INET;
+	open_with(fill_without_a_family);
+	ck_assert_uint_eq(routes.rule_cnt, 1);
+	ck_assert_uint_eq(routes.route_cnt, 1);
+	ck_assert_uint_eq(routes.neighbour_cnt, 1);
 }
 
 TEST(a_poll_reads_a_bounded_number_of_events)

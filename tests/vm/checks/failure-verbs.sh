@@ -28,8 +28,8 @@ answers() { [ "$(cl curl -sf --max-time 5 -d "$1" "http://$V4:8080/$2")" = "$1" 
 # Load on path $1, in the background; no request may take $2 seconds. A pause before each request leaves CPU time of the
 # emulation to the gateway's recovery and to this check.
 load() {
-    echo 'function delay() return 20 end' > "$D/pause.lua"
-    nsenter --net="/run/netns/$C" wrk -t1 -c8 -d600s --timeout "$2s" -s "$D/pause.lua" "http://$V4:8080/$1" \
+    echo 'function delay() return 100 end' > "$D/pause.lua"
+    nsenter --net="/run/netns/$C" wrk -t1 -c4 -d600s --timeout "$2s" -s "$D/pause.lua" "http://$V4:8080/$1" \
         > "$D/wrk" 2>&1 &
     wrk_pid=$!
     rm -f "$D/seen"

@@ -72,7 +72,7 @@ check "503 without a backend" within 20 refuses
 backend other-key
 sleep 2
 check "one with another key is not used" is_down
-says_why() { admin /stats | grep -q 'another key'; }
+says_why() { admin /stats | grep -q 'give both ends the same key file'; }
 check "and the stats say why" within 10 says_why
 kill_backend echo
 reconnects=$(grep -c 'is up for worker' "$D/gw.log")

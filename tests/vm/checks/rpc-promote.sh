@@ -16,9 +16,9 @@ trap tests/vm/guest/rxe-down.sh EXIT
 
 export SL_RPC_ENDPOINTS=rdma+ud://$rxe_server:7471 SL_RPC_GOES_ON=rdma://$rxe_server:7471
 # The others have no 64.
-SL_RPC_MOVE_AFTER=64 rpc_run basic load stream window
+SL_RPC_MOVE_AFTER=64 rpc_run load
 SL_RPC_MOVE_AFTER=1 rpc_run basic sdk failure load memory stream window
-export SL_RPC_LOAD=1000 SL_RPC_LOSSY=1
+export SL_RPC_LOAD=300 SL_RPC_LOSSY=1
 rxe_disturb
 SL_RPC_MOVE_AFTER=64 rpc_run once
 SL_RPC_MOVE_AFTER=1 rpc_run once

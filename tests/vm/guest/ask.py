@@ -13,7 +13,7 @@ import sys
 import threading
 
 CONNECTIONS = 4
-PAUSE_S = 0.02  # between an answer and the next request: what asks without end leaves emulated CPUs nothing for the rest
+PAUSE_S = 0.1  # between an answer and the next request: what asks without end leaves emulated CPUs nothing for the rest
 found = collections.Counter()
 lock = threading.Lock()
 stop = threading.Event()

@@ -6,6 +6,8 @@
 #
 # rxe knows the first namespace only, so the gateway stays there.
 
+# Each try of a condition starts processes, which are the emulator's time.
+export WITHIN_PAUSE=0.3
 export RUN_AS=root # the backends and the gateway share its keys
 
 gw() { "$@"; }

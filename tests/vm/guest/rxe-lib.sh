@@ -22,6 +22,18 @@ rxe_gid_index() {
     grep -lx "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* | sed 's/.*\///' | sort -n | head -n 1
 }
 
+# Gives the address $2 of device $1 another index in its GID table: another address takes the one that becomes free.
+rxe_renumber() {
+    local end=sl-$1 peer=$rxe_server
+    [ "$2" != "$rxe_server" ] || peer=$rxe_client
+    ip -batch - << BATCH
+address delete $2/32 dev $end
+address add 10.77.9.9/32 dev $end
+address add $2/32 dev $end
+route replace $peer dev $end src $2 table $rxe_table
+BATCH
+}
+
 # Cuts the wire where no device sees it, as behind a switch, and joins it again.
 rxe_cut() {
     tc qdisc replace dev sl-rxe0 root netem loss 100%

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Cache of requests and their replies: a retry is answered without being executed again. Lists are
- * linked by index; the oldest answered slot is reused.
- */
 #include <errno.h>
 #include <stdlib.h>
 #include "base/check.h"
@@ -10,7 +6,7 @@
 
 enum { SLOT_FREE, SLOT_PENDING, SLOT_ANSWERED };
 
-/* Links are index + 1, so zero ends a list. */
+/* Links are index + 1; 0 ends a list. */
 struct sl_datagram_slot {
 	struct sl_datagram_source src;
 	uint64_t id;
@@ -162,10 +158,9 @@ enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 		s = slot_at(c, link);
 		if (s->state == SLOT_PENDING)
 			return SL_DATAGRAM_PENDING;
-		/* Prevents amplification: a short retry does not get a longer request's reply. */
+		/* Prevents amplification: a retry does not get the reply of a longer request. */
 		if (s->len > reply_max)
 			return SL_DATAGRAM_AMPLIFY;
-		/* A request that is still retried must not be executed again. */
 		age_remove(c, s);
 		age_append(c, s, now_ns);
 		*reply = sl_span_of(c->replies + (size_t)(link - 1) * c->reply_cap, s->len);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests in single datagrams: the format of sluice/datagram.h, a cache of retries, and the front.
- *
- *   datagram -> sl_datagram_parse -> sl_datagram_seen -> NEW: begin, body, end
- *                                                     -> PENDING: drop
- *                                                     -> ANSWERED: send again
- *   ready -> complete reply -> sl_datagram_format -> sl_datagram_answered (copy) -> send
  */
 #ifndef SL_FRONT_DATAGRAM_H
 #define SL_FRONT_DATAGRAM_H
@@ -23,7 +18,7 @@ struct sl_datagram {
 	uint64_t id;
 	uint32_t deadline_us;
 	uint16_t service;
-	uint16_t reply_max; /* limit of the reply datagram: the request's length */
+	uint16_t reply_max; /* the request's length */
 	struct sl_span method;
 	struct sl_span payload;
 };
@@ -33,11 +28,12 @@ enum sl_datagram_verdict {
 	SL_DATAGRAM_IS_MALFORMED,     /* drop: SL_DROP_DGRAM_MALFORMED */
 	SL_DATAGRAM_IS_OTHER_VERSION, /* id and reply_max are valid: answer SL_DATAGRAM_VERSION */
 };
+/* Parses a request. Spans of *out point into `in`. */
 enum sl_datagram_verdict sl_datagram_parse(struct sl_span in, struct sl_datagram *out);
 
 /*
- * Formats the head of a reply, sent before *payload. A payload longer than reply_max or path_max
- * (UDP without fragmentation) is dropped; *status becomes SL_DATAGRAM_REPLY_TOO_LARGE.
+ * Formats the head of a reply, sent before *payload. A payload above reply_max or path_max is
+ * dropped: SL_DATAGRAM_REPLY_TOO_LARGE.
  */
 void sl_datagram_format(const struct sl_datagram *rq, enum sl_datagram_status *status,
 			uint16_t code, uint32_t service_us, size_t path_max,
@@ -52,9 +48,9 @@ struct sl_datagram_source {
 enum sl_datagram_seen {
 	SL_DATAGRAM_NEW,      /* *slot is PENDING: call answered or forget */
 	SL_DATAGRAM_PENDING,  /* SL_DROP_DGRAM_DUPLICATE */
-	SL_DATAGRAM_ANSWERED, /* *reply is the datagram to resend */
-	SL_DATAGRAM_AMPLIFY,  /* the retry is shorter than the reply: SL_DROP_DGRAM_AMPLIFY */
-	SL_DATAGRAM_FULL,     /* all slots are pending: refuse */
+	SL_DATAGRAM_ANSWERED, /* *reply must be resent */
+	SL_DATAGRAM_AMPLIFY,  /* answer REPLY_TOO_LARGE: the retry is shorter than the reply */
+	SL_DATAGRAM_FULL,     /* all slots are pending */
 };
 
 /*
@@ -67,60 +63,63 @@ enum sl_datagram_seen {
 struct sl_datagram_slot;
 struct sl_datagram_cache {
 	struct sl_datagram_slot *slots;
-	uint32_t *buckets; /* index + 1 of each chain's first slot */
+	uint32_t *buckets; /* [bucket] index + 1 of the first slot */
 	uint8_t *replies;  /* reply_cap bytes per slot; pages are allocated on use */
 	uint32_t slot_cnt, bucket_mask, reply_cap;
-	uint32_t free_head; /* index + 1, linked by `next` */
+	uint32_t free_head; /* index + 1 */
 	uint32_t oldest, newest;
 	uint32_t pending, answered;
 	uint64_t ttl_ns;
 	struct sl_sipkey key;
 };
 
-/* Allocates the cache. Returns 0, -EINVAL or -ENOMEM. */
+/* Returns 0, -EINVAL or -ENOMEM. */
 int sl_datagram_cache_init(struct sl_datagram_cache *c, uint32_t slots, uint32_t reply_cap,
 			   uint64_t ttl_ns, const uint8_t key[16]);
+/* Frees the memory. */
 void sl_datagram_cache_fini(struct sl_datagram_cache *c);
 
-/* Looks up a request; a new one takes a slot. */
+/*
+ * Looks for a request, and adds a new one. *slot: only with NEW. *reply: only with ANSWERED, valid
+ * until the next call.
+ */
 enum sl_datagram_seen sl_datagram_seen(struct sl_datagram_cache *c,
 				       const struct sl_datagram_source *src, uint64_t id,
 				       size_t reply_max, uint64_t now_ns, uint32_t *slot,
 				       struct sl_span *reply);
+/* Stores a copy of the reply. */
 void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 			  const uint8_t head[SL_DATAGRAM_HEAD], struct sl_span payload,
 			  uint64_t now_ns);
-/* Frees the slot; a retry is a new request. */
+/* Frees the slot without a reply: a retry is executed. */
 void sl_datagram_forget(struct sl_datagram_cache *c, uint32_t slot);
 
 /*
- * The front is one endless connection for all peers of a worker. sl_front_env.datagram is set
- * before it opens. Datagrams arrive by sl_datagram_input(), not `input`.
+ * The front is one endless connection for all peers. sl_front_env.datagram is set before it opens.
  */
 struct sl_datagrams;
 
-/* Opaque return path of a reply, private to the core. */
+/* Return path of a reply, private to the core. */
 enum { SL_DATAGRAM_WAY_SIZE = 64 };
 struct sl_datagram_cb {
-	/* Sends a reply. May be lost; a retry gets it again. */
+	/* May be lost: a retry gets it again. */
 	void (*send)(void *conn, const void *way, struct sl_span head, struct sl_span payload);
-	/* Returns the longest datagram that is sent without fragmentation. */
 	size_t (*room)(void *conn, const void *way);
 	void (*drop)(void *conn, enum sl_drop why);
 };
 
-/* Allocates state for concurrent requests. Returns NULL without memory. */
+/* Returns the state of one worker, or NULL. `key`: random. */
 struct sl_datagrams *sl_datagrams_create(const struct sl_datagram_cb *ops, uint32_t requests,
 					 const uint8_t key[16]);
-/* Frees the state after close. NULL is allowed. */
+/* Frees d, which may be NULL. */
 void sl_datagrams_destroy(struct sl_datagrams *d);
 
-/* Handles one datagram. Copies `way_len` bytes (at most SL_DATAGRAM_WAY_SIZE) at `way`. */
+/* Handles a datagram. Copies `way_len` bytes (at most SL_DATAGRAM_WAY_SIZE) at `way`. */
 void sl_datagram_input(void *state, const struct sl_front_env *env,
 		       const struct sl_datagram_source *src, const void *way, size_t way_len,
 		       struct sl_chunk *chunk);
 
-/* Returns the status that the client gets for an outcome. */
+/* Returns the status for an outcome. */
 enum sl_datagram_status sl_datagram_status_of(enum sl_outcome why);
 
 #endif

@@ -54,17 +54,18 @@ struct datagram_answer {
 	uint32_t service_us;
 };
 
-/* `slot` NULL: not cached. */
 static void send_answer(struct sl_datagrams *d, const struct sl_front_env *env,
 			const struct sl_datagram *rq, const void *way, struct datagram_answer a,
 			struct sl_span payload, const uint32_t *slot)
 {
+	const enum sl_datagram_status was = a.status;
+	const bool amplifies = SL_DATAGRAM_HEAD + payload.len > rq->reply_max;
 	uint8_t head[SL_DATAGRAM_HEAD];
 
 	sl_datagram_format(rq, &a.status, a.code, a.service_us, d->ops->room(d->conn, way),
 			   &payload, head);
-	if (a.status == SL_DATAGRAM_REPLY_TOO_LARGE)
-		d->ops->drop(d->conn, SL_DROP_DGRAM_AMPLIFY);
+	if (a.status != was)
+		d->ops->drop(d->conn, amplifies ? SL_DROP_DGRAM_AMPLIFY : SL_DROP_DGRAM_TOO_LARGE);
 	/* A request that was not executed may be retried. */
 	if (slot && (a.status == SL_DATAGRAM_OVERLOADED || a.status == SL_DATAGRAM_NO_SERVICE))
 		sl_datagram_forget(&d->cache, *slot);
@@ -79,6 +80,13 @@ static void refuse_request(struct sl_datagrams *d, const struct sl_front_env *en
 {
 	send_answer(d, env, rq, way, (struct datagram_answer){.status = status},
 		    sl_span_of(NULL, 0), slot);
+}
+
+static void withhold_reply(struct sl_datagrams *d, const struct sl_front_env *env,
+			   const struct sl_datagram *rq, const void *way, enum sl_drop why)
+{
+	d->ops->drop(d->conn, why);
+	refuse_request(d, env, rq, way, SL_DATAGRAM_REPLY_TOO_LARGE, NULL);
 }
 
 static struct sl_span gather_reply(struct sl_datagrams *d, const struct sl_front_env *env,
@@ -110,17 +118,18 @@ static void reply_ready(void *state, const struct sl_front_env *env, struct sl_s
 
 	if (!env->cb->head(d->conn, st, &parts))
 		return;
-	/* A reply may arrive in parts. Streams do not fit a datagram. */
 	fits = r->body_len <= PAYLOAD_MAX;
 	if (fits && !r->whole)
 		return;
 	st->started = true;
 	a.code = r->status;
 	a.service_us = r->service_us;
-	if (r->gateway)
+	if (r->gateway) {
 		a.status = sl_datagram_status_of((enum sl_outcome)r->outcome);
-	else if (!fits)
+	} else if (!fits) {
 		a.status = SL_DATAGRAM_REPLY_TOO_LARGE;
+		d->ops->drop(d->conn, SL_DROP_DGRAM_TOO_LARGE);
+	}
 	if (a.status == SL_DATAGRAM_OK)
 		payload = gather_reply(d, env, st);
 	send_answer(d, env, &q->rq, q->way, a, payload, &q->slot);
@@ -194,11 +203,14 @@ void sl_datagram_input(void *state, const struct sl_front_env *env,
 	case SL_DATAGRAM_ANSWERED:
 		/* The path MTU may have shrunk. */
 		if (kept.len > d->ops->room(d->conn, way))
-			refuse_request(d, env, &rq, way, SL_DATAGRAM_REPLY_TOO_LARGE, NULL);
+			withhold_reply(d, env, &rq, way, SL_DROP_DGRAM_TOO_LARGE);
 		else
 			d->ops->send(d->conn, way, kept, sl_span_of(NULL, 0));
 		return;
-	case SL_DATAGRAM_AMPLIFY: d->ops->drop(d->conn, SL_DROP_DGRAM_AMPLIFY); return;
+	case SL_DATAGRAM_AMPLIFY:
+		/* The client may have shortened it for its path MTU. */
+		withhold_reply(d, env, &rq, way, SL_DROP_DGRAM_AMPLIFY);
+		return;
 	case SL_DATAGRAM_FULL:
 		refuse_request(d, env, &rq, way, SL_DATAGRAM_OVERLOADED, NULL);
 		return;

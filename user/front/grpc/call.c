@@ -104,7 +104,6 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *buf, s
 	return (ssize_t)n;
 }
 
-/* Resumes the body, or sends headers first. */
 static void go_on(struct h2_call *k)
 {
 	struct h2_stream *s = k->s;
@@ -137,10 +136,9 @@ void sl_call_finish(struct h2_call *k, enum sl_grpc_status status, const char *w
 	if (k->s->flags & ST_HEAD_SENT || !status)
 		go_on(k);
 	else
-		sl_h2_answer(k->s, 200, status, why);
+		sl_h2_answer(k->s, 200, status, why, (struct sl_span){0});
 }
 
-/* Finds the first complete request; sets k->asked to its length. */
 static bool next_request(struct h2_call *k)
 {
 	uint32_t have = k->tail - k->head, len;
@@ -218,7 +216,6 @@ static void pump_call(struct h2_call *k)
 		sl_call_finish(k, SL_GRPC_UNAVAILABLE, "the connection is being closed");
 }
 
-/* Relocates parts of the answer that point into `buf`. */
 static bool make_room(struct h2_call *k, size_t len)
 {
 	size_t have = k->tail - k->head, cap = k->cap ? k->cap : BUF_MIN;
@@ -278,7 +275,7 @@ void sl_call_end(struct h2_stream *s)
 
 /*
  * Watches and reflection may last forever: limited in total, per client address, and watches per
- * connection. A check uses only its connection's memory.
+ * connection.
  */
 static struct h2_call *call_new(struct h2_conn *c, enum sl_call_kind kind)
 {
@@ -305,7 +302,8 @@ void sl_call_begin(struct h2_stream *s, enum sl_call_kind kind)
 
 	if (!k) {
 		sl_h2_count(s->conn, SL_FRONT_ERR_NO_EXCHANGE);
-		sl_h2_answer(s, 503, SL_GRPC_RESOURCE_EXHAUSTED, "too many calls of this kind");
+		sl_h2_answer(s, 503, SL_GRPC_RESOURCE_EXHAUSTED, "too many calls of this kind",
+			     (struct sl_span){0});
 		return;
 	}
 	memset(k, 0, sizeof(*k));

@@ -2,10 +2,7 @@
 /*
  * Calls that the gateway answers: grpc.health.v1.Health and server reflection.
  *
- *   bytes in -> [ waiting messages | the one being answered ] -> parts -> nghttp2
- *
- * One message is answered at a time. At most SL_CALL_WAITING_MAX bytes wait in the connection's
- * budget; more end the call with RESOURCE_EXHAUSTED.
+ * More than SL_CALL_WAITING_MAX waiting bytes end the call with RESOURCE_EXHAUSTED.
  */
 #ifndef SL_FRONT_GRPC_CALL_H
 #define SL_FRONT_GRPC_CALL_H
@@ -41,33 +38,37 @@ struct h2_call {
 	uint8_t small[96];
 };
 
-/*
- * Returns the kind of a call that the gateway answers. Returns SL_CALL_NONE if a route names the
- * service.
- */
+/* Returns the kind, or SL_CALL_NONE: another service, or one that a route names. */
 enum sl_call_kind sl_call_kind_of(const struct h2_conn *c, const struct sl_request *rq);
+/* Handles the head: makes s->call, or answers 503. */
 void sl_call_begin(struct h2_stream *s, enum sl_call_kind kind);
+/* Adds request bytes; too many end the call. */
 void sl_call_input(struct h2_stream *s, struct sl_span bytes);
+/* Handles the request's end. */
 void sl_call_end(struct h2_stream *s);
-/* Ends watches and idle reflection for drain. */
+/* Continues when the connection drains. */
 void sl_call_drain(struct h2_stream *s);
+/* Frees s->call, if any, when the stream closes. */
 void sl_call_free(struct h2_stream *s);
-/* Returns true if the call only waits. */
+/* Returns true while the client is to send or read. */
 bool sl_call_rests(const struct h2_stream *s);
 
-/* Adds a part; sl_call_send() writes the prefix and all parts. */
+/* Appends a view to the answer, valid until sent. The first one is the prefix in `small`. */
 void sl_call_part(struct h2_call *k, struct sl_span bytes);
-/* Returns space for a short part; the other function adds bytes up to `end`. */
+/* Returns where to write; sl_call_small_part() then appends the bytes up to `end`. */
 uint8_t *sl_call_small(struct h2_call *k);
 void sl_call_small_part(struct h2_call *k, const uint8_t *end);
+/* Writes the prefix, and sends all parts. */
 void sl_call_send(struct h2_call *k);
+/* Ends the call once, with trailers. why: static, may be NULL. */
 void sl_call_finish(struct h2_call *k, enum sl_grpc_status status, const char *why);
+/* Returns the request being answered. */
 static inline struct sl_span sl_call_request(const struct h2_call *k)
 {
 	return sl_span_of(k->buf + k->head + SL_GRPC_PREFIX, k->asked - SL_GRPC_PREFIX);
 }
 
-/* Answer the current request. sl_health_watch() sends changes only. */
+/* Answer the request. sl_health_watch() sends changes only. */
 void sl_health_check(struct h2_call *k);
 void sl_health_watch(struct h2_call *k);
 void sl_reflect(struct h2_call *k);

@@ -88,7 +88,6 @@ static bool has_symbol(const struct sl_descriptors *d, struct sl_span scope, str
 	return false;
 }
 
-/* Unless a set defines them. */
 static bool add_own(struct sl_descriptors *d)
 {
 	struct sl_span set = sl_span_of(own_set, sizeof(own_set));
@@ -133,7 +132,6 @@ static bool list_services(struct sl_descriptors *d)
 	return true;
 }
 
-/* Builds one type's ExtensionNumberResponse; extensions are adjacent. */
 static bool list_numbers(struct sl_descriptors *d, struct sl_symbol *s,
 			 const struct sl_extension *e, size_t cnt)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pure functions for gRPC over HTTP/2: message prefix, grpc-timeout, statuses, header values.
+ * Pure functions for gRPC over HTTP/2.
  *
- * Compressed messages, grpc-encoding and grpc-accept-encoding pass unchanged. If the backend
- * supports none, or the gateway answers, the status is UNIMPLEMENTED with grpc-accept-encoding
- * `identity`.
+ * Compressed messages, grpc-encoding and grpc-accept-encoding pass unchanged. If the receiver
+ * supports none, the status is UNIMPLEMENTED with grpc-accept-encoding `identity`.
  */
 #ifndef SL_FRONT_GRPC_H
 #define SL_FRONT_GRPC_H
@@ -35,18 +34,19 @@ enum sl_grpc_status {
 
 enum { SL_GRPC_PREFIX = 5 }; /* compressed flag, length */
 
-/* Accepts application/grpc, with a suffix (+proto) or parameters. */
+/* Returns true for application/grpc, also with a suffix (+proto) or parameters. */
 bool sl_grpc_content_type(struct sl_span type);
 
 /* Returns the status for an HTTP reply that is not gRPC. */
 enum sl_grpc_status sl_grpc_from_http(unsigned http);
 
-/* Parses "100m": at most 8 digits, and a unit. Returns false if malformed. */
+/* Parses "100m": at most 8 digits and a unit. Returns false if malformed. */
 bool sl_grpc_timeout(struct sl_span text, uint64_t *ns);
 
 /* first prefix byte; other non-zero values are reserved */
 enum { SL_GRPC_COMPRESSED = 1 };
 
+/* Writes the prefix of an uncompressed message. */
 static inline void sl_grpc_put_prefix(uint8_t *p, uint32_t len)
 {
 	p[0] = 0;
@@ -75,7 +75,7 @@ enum sl_grpc_event {
 /* Reads up to the next event; removes those bytes from `in`. */
 enum sl_grpc_event sl_grpc_read(struct sl_grpc_reader *r, struct sl_span *in, struct sl_span *data);
 
-/* Encodes what fits in `buf`, without splitting a character. Returns the length. */
+/* Encodes what fits, without splitting a character. Returns the length. */
 size_t sl_grpc_percent_encode(char *buf, size_t cap, struct sl_span text);
 
 /*
@@ -83,10 +83,10 @@ size_t sl_grpc_percent_encode(char *buf, size_t cap, struct sl_span text);
  * SIZE_MAX if malformed.
  */
 size_t sl_base64_decode(uint8_t *to, struct sl_span text);
-/* Without padding; `to` needs (len * 4 + 2) / 3 bytes. Returns the length. */
+/* Adds no padding; `to` needs (len * 4 + 2) / 3 bytes. Returns the length. */
 size_t sl_base64_encode(char *to, struct sl_span bytes);
 
-/* Returns true if the name ends in "-bin". */
+/* Returns true for names that end in "-bin". */
 bool sl_grpc_is_binary(struct sl_span name);
 /* Returns true for protocol fields that are not metadata. Compression fields pass. */
 bool sl_grpc_is_reserved(struct sl_span name);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1.Health: Check returns a status, Watch sends each change. */
 #include "front/grpc/call.h"
 
 enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
@@ -30,7 +29,7 @@ static unsigned status_now(const struct h2_call *k)
 	struct sl_span in = sl_call_request(k), name = sl_span_of(NULL, 0);
 	struct sl_pb_field f;
 
-	/* The last HealthCheckRequest.service is used, as protobuf requires. */
+	/* The last field is used, as protobuf requires. */
 	while (sl_pb_next(&in, &f)) {
 		if (f.no == REQUEST_SERVICE && f.type == SL_PB_BYTES)
 			name = f.bytes;

@@ -16,14 +16,16 @@ struct sl_pb_field {
 };
 
 /*
- * Reads the next field and removes it from `in`. Returns false at the end (`in` empty) or if
- * malformed: length beyond the end, number above 64 bits, field 0, group.
+ * Removes the next field from `in`. Returns false at the end (`in` empty) or if malformed: length
+ * beyond the end, number above 64 bits, field 0, group.
  */
 bool sl_pb_next(struct sl_span *in, struct sl_pb_field *f);
 
 enum { SL_PB_HEAD_MAX = 12 };
 
-/* Write the header of a BYTES or VARINT field. Return its end. */
+/*
+ * Write a field's head (bytes follow), or a number; at most SL_PB_HEAD_MAX bytes. Return the end.
+ */
 uint8_t *sl_pb_put_head(uint8_t *to, uint32_t no, size_t len);
 uint8_t *sl_pb_put_number(uint8_t *to, uint32_t no, uint64_t value);
 

@@ -13,7 +13,6 @@ struct reflect_query {
 	uint32_t kind;
 };
 
-/* Field `no` of the response, containing `body`. */
 struct reflect_result {
 	uint32_t no;
 	struct sl_span body;

@@ -11,7 +11,6 @@ enum {
 	EXTENSION_MAX = (1 << 29) - 1,
 };
 
-/* Field numbers of descriptor.proto. */
 enum { SET_FILE = 1 };
 enum { MSG_FIELD = 2, MSG_NESTED, MSG_ENUM, MSG_EXT = 6, MSG_ONEOF = 8 };
 enum { ENUM_VALUE = 2, SERVICE_METHOD = 2, EXT_EXTENDEE = 2, EXT_NUMBER = 3 };
@@ -61,7 +60,6 @@ static bool name_char(uint8_t c)
 	       c == '_';
 }
 
-/* Identifier "a" or, if `dots`, "a.b". */
 static bool name_ok(struct sl_span s, bool dots)
 {
 	bool part = false;
@@ -80,7 +78,6 @@ static bool name_ok(struct sl_span s, bool dots)
 	return part;
 }
 
-/* Printable ASCII only: the name is printed. */
 static bool file_name_ok(struct sl_span s)
 {
 	if (!s.len || s.len > NAME_MAX_LEN)
@@ -121,7 +118,6 @@ static struct sl_span proto_now(const struct sl_descriptors *d)
 	return sl_set_files(d)[d->files.cnt - 1].proto;
 }
 
-/* Returns the symbol's full name, or an empty span on error. */
 static struct sl_span define_symbol(struct sl_descriptors *d, struct sl_span scope,
 				    struct sl_span def, enum sl_symbol_kind kind)
 {
@@ -176,7 +172,6 @@ static bool add_extension(struct sl_descriptors *d, const struct scope *in, stru
 	return true;
 }
 
-/* Enum values belong to the enclosing scope. */
 static bool enum_field(struct sl_descriptors *d, void *arg, const struct sl_pb_field *f)
 {
 	const struct scope *in = arg;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of the descriptor index: set.c parses sets. */
 #ifndef SL_FRONT_GRPC_SET_H
 #define SL_FRONT_GRPC_SET_H
 
@@ -43,39 +42,38 @@ struct sl_descriptors {
 	char why[SL_SET_WHY_LEN];
 };
 
+/* Return the arrays by type. */
 static inline struct sl_proto_file *sl_set_files(const struct sl_descriptors *d)
 {
 	return d->files.at;
 }
-
 static inline struct sl_symbol *sl_set_symbols(const struct sl_descriptors *d)
 {
 	return d->symbols.at;
 }
-
 static inline struct sl_extension *sl_set_extensions(const struct sl_descriptors *d)
 {
 	return d->extensions.at;
 }
 
-/* Records the first error. Returns false. */
+/* Sets d->why, unless set. Returns false. */
 bool sl_set_fail(struct sl_descriptors *d, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* "%.*s", cut at 100 bytes. */
 #define SL_SET_SHOW(span) (int)((span).len < 100 ? (span).len : 100), (span).ptr
 
-/* Allocates memory of the index. Returns NULL without memory. */
+/* Returns memory of the index; NULL and d->why: none. */
 uint8_t *sl_set_keep(struct sl_descriptors *d, size_t len);
 
-/* Calls fn for each field. Returns false if malformed or if fn does. */
+/* A false result ends the walk. */
 typedef bool sl_set_field_fn(struct sl_descriptors *d, void *arg, const struct sl_pb_field *f);
+/* Calls fn for each field of `in`. Returns false if fn did, or malformed. */
 bool sl_set_each(struct sl_descriptors *d, struct sl_span in, sl_set_field_fn *fn, void *arg);
-/* Returns the first BYTES field with number `no`, or an empty span. */
+/* Returns the first bytes field `no`, or an empty span. */
 struct sl_span sl_set_find(struct sl_span in, uint32_t no);
 
-/* Adds a FileDescriptorSet, whose bytes must live as long as the index. */
+/* Add all files of a set, or one. The bytes must outlive the index. False: d->why. */
 bool sl_set_add(struct sl_descriptors *d, struct sl_span set);
-/* Adds a file of a set, unless already present. */
 bool sl_set_add_file(struct sl_descriptors *d, void *unused, const struct sl_pb_field *f);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies that are complete before their requests. RST_STREAM(NO_ERROR) then stops the client (RFC
- * 9113 8.1). Some clients (curl 7.88) discard a reply if that frame arrives in the same read. So it
- * is sent after a PING behind the reply is acknowledged; request bytes are dropped meanwhile.
+ * RST_STREAM(NO_ERROR) stops the client (RFC 9113 8.1). Some (curl 7.88) discard a reply with that
+ * frame in the same read, so it follows the acknowledgement of a PING behind the reply.
  */
 #include "front/h2/conn.h"
 

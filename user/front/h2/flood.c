@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits on a client's frames, checked after nghttp2 has read them: it does not report ignored
- * DATA, and PRIORITY without RFC 7540 priorities.
+ * Checked after nghttp2 has read the frames: it does not report all (ignored DATA, PRIORITY without
+ * RFC 7540 priorities).
  */
 #include "base/clock.h"
 #include "front/h2/conn.h"
@@ -16,7 +16,6 @@ enum {
 	PRIORITY_LEN = 5,
 	DEPENDENCY = 4,
 	PAD_LENGTH = 1,
-	/* WINDOW_UPDATEs per stream and DATA frame sent */
 	UPDATES_FREE = 10,
 	UPDATES_MAX = 10 << 10,
 	BEYOND = 16 << 10, /* dropped header bytes that cost one reset */
@@ -63,10 +62,6 @@ static bool take_update(struct h2_conn *c)
 	return true;
 }
 
-/*
- * Returns true for frames that cost the gateway work and the peer little. `padding`: with its
- * length byte.
- */
 static bool is_control(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t padding)
 {
 	switch (hd->type) {
@@ -95,7 +90,6 @@ static void charge_frame(struct h2_conn *c, const nghttp2_frame_hd *hd, uint32_t
 		sl_h2_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, SL_FRONT_ERR_H2_FLOOD);
 }
 
-/* Returns the stream's bit in h2_recent, or 0. */
 static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 {
 	uint32_t back;
@@ -115,7 +109,6 @@ static uint64_t bit_of(struct h2_recent *r, const nghttp2_frame_hd *hd)
 	return back < RECENT ? UINT64_C(1) << back : 0;
 }
 
-/* Returns the connection error by RFC 9113 5.1, 5.1.1. */
 static uint32_t stream_error(struct h2_recent *r, const nghttp2_frame_hd *hd)
 {
 	bool head = hd->type == NGHTTP2_HEADERS, part = head || hd->type == NGHTTP2_DATA;
@@ -148,10 +141,7 @@ void sl_h2_flood_reset(struct h2_conn *c, uint32_t code)
 	}
 }
 
-/*
- * A reset wastes backend work only while the backend computes. After the reply or deadline it costs
- * only a control frame.
- */
+/* A reset wastes work only while the backend computes; later it costs a control frame. */
 void sl_h2_flood_abandoned(struct h2_conn *c, const struct h2_stream *s)
 {
 	if (!s || (s->flags & ST_END_SENT) || ((s->flags & ST_LOCAL) && !(s->flags & ST_CALL)))
@@ -166,10 +156,7 @@ void sl_h2_flood_served(struct h2_conn *c)
 	bucket_return(&c->resets, c->env->limits->max_resets_per_s);
 }
 
-/*
- * Charges header bytes to the client address. `above`: the head limit. Returns false if its share
- * of this burst is used; this connection then waits for others.
- */
+/* `above`: the head limit. False: the share of this burst is used. */
 static bool has_its_share(struct h2_conn *c, uint32_t len, bool above)
 {
 	struct h2_source *src = c->source;
@@ -189,9 +176,8 @@ static bool has_its_share(struct h2_conn *c, uint32_t len, bool above)
 }
 
 /*
- * HPACK can expand one byte to thousands. So an address has a share of each burst, and bytes above
- * the head limit also count as resets. A head of HEADS_MAX times the limit ends the connection
- * before more is unpacked.
+ * HPACK can expand one byte to thousands: bytes above the head limit also count as resets, and
+ * HEADS_MAX times the limit ends the connection.
  */
 enum h2_verdict sl_h2_flood_field(struct h2_conn *c, size_t len)
 {

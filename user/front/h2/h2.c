@@ -113,10 +113,6 @@ void sl_h2_fail(struct h2_conn *c, uint32_t code, enum sl_front_error error)
 		c->flags |= H2_BROKEN;
 }
 
-/*
- * Takes an object for an address that has *has of them. Returns NULL beyond its share or without
- * one.
- */
 static void *take_share(struct sl_mempool *p, double share, uint32_t *has)
 {
 	void *one = share < 1 && *has >= share * sl_mempool_capacity(p) ? NULL : sl_mempool_get(p);
@@ -134,7 +130,6 @@ static void put_stream(struct h2_conn *c, struct h2_stream *s)
 struct h2_stream *sl_h2_stream_new(struct h2_conn *c, int32_t id)
 {
 	struct sl_h2_env *e = c->env;
-	/* Streams without an exchange are limited here. */
 	struct h2_stream *s =
 		take_share(&e->streams, e->limits->address_streams, &c->source->streams);
 
@@ -264,7 +259,6 @@ static int start_session(struct h2_conn *c)
 						     (int32_t)cfg->conn_window);
 }
 
-/* Limits an address to its share of connections, at least one. */
 static void open_budget(struct h2_conn *c)
 {
 	struct sl_h2_env *e = c->env;
@@ -317,7 +311,6 @@ static void conn_open(void *state, const struct sl_front_env *env, void *conn, u
 	env->cb->close(conn, false);
 }
 
-/* Offers body bytes again. Returns false if the core still does not take them. */
 static bool input_stuck(struct h2_conn *c, struct sl_chunk *chunk, size_t *used)
 {
 	size_t len = chunk->len < c->stuck_len ? chunk->len : c->stuck_len;
@@ -341,7 +334,7 @@ static size_t read_input(struct h2_conn *c, struct sl_chunk *chunk)
 	size_t used = 0;
 	ssize_t n;
 
-	/* Bytes not taken have already passed the guard. */
+	/* Stuck bytes have already passed the guard. */
 	c->walked = chunk->ptr + (c->stuck_len < chunk->len ? c->stuck_len : chunk->len);
 	if (c->stuck_len && !input_stuck(c, chunk, &used))
 		return used;
@@ -383,10 +376,6 @@ static size_t conn_input(void *state, const struct sl_front_env *env, struct sl_
 	return c->flags & H2_FAILED ? len : used;
 }
 
-/*
- * Returns true if the client's half-close ends this stream: incomplete request, watch, or client
- * gone without complete reply.
- */
 static bool ends_with_its_client(const struct h2_conn *c, const struct h2_stream *s, bool listens)
 {
 	if (!(s->flags & ST_RX_OVER) || ((s->flags & ST_CALL) && sl_call_rests(s)))
@@ -512,7 +501,7 @@ static void conn_close(void *state, const struct sl_front_env *env)
 	conn_free(c);
 }
 
-/* Waiting calls and early replies are idle. The newest streams are most likely busy. */
+/* Waiting calls and early replies are idle. The newest streams are likely busy. */
 static enum sl_front_rest conn_rest(const void *state)
 {
 	const struct h2_conn *c = *(struct h2_conn *const *)state;

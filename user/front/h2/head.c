@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Request heads of HTTP/2 (RFC 9113 8). Fields are gathered as nghttp2 reports them, and checked by
- * message.c. A complete head is parsed with the checks shared with HTTP/1. Trailers are gathered in
- * the same way.
- */
+/* RFC 9113 8. message.c checks fields and trailers; a complete head passes HTTP/1's checks, too. */
 #include "base/poison.h"
 #include "front/grpc/call.h"
 #include "front/h2/conn.h"
@@ -81,7 +77,6 @@ void sl_h2_head_field(struct h2_conn *c, struct sl_span name, struct sl_span tex
 	h->blanks |= value.len < text.len;
 	if (name.len > UINT16_MAX || value.len > UINT16_MAX ||
 	    need > c->env->limits->max_head - h->len || fields > c->env->limits->max_headers + 4 ||
-	    /* + 4: pseudo-fields */
 	    fields > SL_HTTP1_HEADERS_MAX) {
 		h->too_large = true;
 		return;
@@ -110,7 +105,7 @@ struct parse {
 	struct sl_header metadata[SL_HTTP1_HEADERS_MAX];
 };
 
-/* Joins cookie crumbs, RFC 9113 8.2.3. The buffer fits a whole head. */
+/* RFC 9113 8.2.3. The buffer fits a whole head. */
 static void add_cookie(struct parse *p, struct sl_header *at, struct sl_span value, uint32_t *cnt)
 {
 	if (!p->cookie_at) {
@@ -191,7 +186,6 @@ static bool decode_binary(struct sl_header *h)
 	return true;
 }
 
-/* Removes reserved fields. Decodes -bin values and splits their lists. */
 static bool grpc_metadata(struct sl_request *rq, struct sl_header *to)
 {
 	uint32_t n = 0;
@@ -224,7 +218,7 @@ static bool grpc_metadata(struct sl_request *rq, struct sl_header *to)
 	return true;
 }
 
-/* Converts an extended CONNECT (RFC 8441) to a GET with Upgrade. */
+/* RFC 8441: becomes a GET with Upgrade. */
 static bool extended_connect(struct parse *p)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -255,7 +249,7 @@ static bool target_ok(struct parse *p)
 	return sl_http1_target(p->path, head);
 }
 
-/* RFC 9113 8.3.1: authority and Host must agree. */
+/* RFC 9113 8.3.1 */
 static bool authority_ok(struct parse *p)
 {
 	struct sl_request *rq = &p->head.rq;
@@ -314,8 +308,7 @@ static bool grpc_ok(struct parse *p, struct h2_stream *s)
 	rq->end = false; /* a call may have no message */
 	if (!why)
 		return true;
-	sl_h2_count(p->c, SL_FRONT_ERR_GRPC_MESSAGE);
-	sl_h2_answer(s, 400, SL_GRPC_INTERNAL, why);
+	sl_h2_refuse(s, rq, SL_FRONT_ERR_GRPC_MESSAGE, 400, SL_GRPC_INTERNAL, why);
 	return false;
 }
 
@@ -329,8 +322,8 @@ static void begin_request(struct parse *p, struct h2_stream *s)
 	st = c->front->cb->begin(c->conn, rq);
 
 	if (!st) {
-		sl_h2_count(c, SL_FRONT_ERR_NO_EXCHANGE);
-		sl_h2_answer(s, 503, SL_GRPC_RESOURCE_EXHAUSTED, "too many requests under way");
+		sl_h2_refuse(s, NULL, SL_FRONT_ERR_NO_EXCHANGE, 503, SL_GRPC_RESOURCE_EXHAUSTED,
+			     "too many requests under way");
 		return;
 	}
 	st->own = s;
@@ -409,15 +402,15 @@ static void start_stream(struct parse *p, struct h2_stream *s)
 	}
 	if (!ok) {
 		s->flags |= p->malformed ? ST_MALFORMED : 0;
-		sl_h2_count(c, p->head.error);
-		sl_h2_answer(s, p->head.status, sl_grpc_from_http(p->head.status), p->why);
+		sl_h2_refuse(s, rq, p->head.error, p->head.status,
+			     sl_grpc_from_http(p->head.status), p->why);
 		return;
 	}
 	s->body_left = p->announced;
 	if ((s->flags & ST_RX_OVER) && s->body_left && s->body_left != SL_LEN_UNKNOWN) {
 		s->flags |= ST_MALFORMED;
-		sl_h2_count(c, SL_FRONT_ERR_BAD_REQUEST);
-		sl_h2_answer(s, 400, SL_GRPC_INTERNAL, "content-length without a body");
+		sl_h2_refuse(s, rq, SL_FRONT_ERR_BAD_REQUEST, 400, SL_GRPC_INTERNAL,
+			     "content-length without a body");
 		return;
 	}
 	set_priority(p, s);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RST_STREAM of streams that are not open is a connection error by RFC 9113 6.4. But the gRPC C
- * core sends it for calls whose deadline passes before HEADERS. SETTINGS identify such clients.
- * These frames are removed before nghttp2 reads them; flood.c counts them.
+ * RST_STREAM of streams that are not open is a connection error (RFC 9113 6.4). But the gRPC C
+ * core, recognised by its SETTINGS, sends it for calls whose deadline passes before HEADERS.
  *
  * The start of a split frame is held back until its type is known.
  */
@@ -43,7 +42,7 @@ static bool may_be_reset(const uint8_t *p, size_t len)
 	return len <= TYPE_AT || p[TYPE_AT] == NGHTTP2_RST_STREAM;
 }
 
-/* Returns the offset of such a frame or of its possible start; `len` if none. */
+/* Offset of the frame or its possible start, or `len`. */
 static size_t find_reset(const struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	struct h2_walk w = c->walk;
@@ -75,7 +74,6 @@ static size_t find_reset(const struct h2_conn *c, const uint8_t *p, size_t len)
 	return len;
 }
 
-/* Passes bytes to nghttp2, then the guard. Returns the number used, or an nghttp2 error. */
 static ssize_t read_part(struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	ssize_t n = len ? nghttp2_session_mem_recv(c->session, p, len) : 0;
@@ -85,7 +83,6 @@ static ssize_t read_part(struct h2_conn *c, const uint8_t *p, size_t len)
 	return n;
 }
 
-/* Completes held bytes from [p, p + len). Returns the number used, or an nghttp2 error. */
 static ssize_t read_held(struct h2_conn *c, const uint8_t *p, size_t len)
 {
 	size_t had = c->held_len, n = H2_HELD - had < len ? H2_HELD - had : len;

@@ -57,7 +57,7 @@ int sl_h2_mem_init(struct sl_h2_mem *m, size_t bytes)
 	*m = (struct sl_h2_mem){0};
 	if (p == MAP_FAILED)
 		return -errno;
-	/* A mask gives an object's slab. */
+	/* Aligned: a mask gives an object's slab. */
 	if (base != (uintptr_t)p)
 		munmap(p, base - (uintptr_t)p);
 	m->base = (uint8_t *)base;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for nghttp2: size classes in slabs of one region that is mapped at start.
+ * Memory for nghttp2: size classes in slabs of one mapped region.
  *
- *   region  [ slab | slab | slab | ... never used: no memory behind it ]
- *   slab    [ head | obj | obj | ... ]   all of one class while an object is in use
+ * A slab has objects of one class while any is in use. One never used takes no memory.
  *
- * Limits: the region, a budget per connection, and one per client address. An allocation above a
- * limit returns NULL; its connection ends. Single thread.
+ * Limits: the region, a budget per connection, and one per client address. Allocations above a
+ * limit return NULL. Single thread.
  */
 #ifndef SL_FRONT_H2_MEM_H
 #define SL_FRONT_H2_MEM_H
@@ -29,7 +28,6 @@ struct sl_h2_mem {
 	uint64_t used; /* rounded up to size classes */
 };
 
-/* Limits of a connection and its client address. `mem` is passed to nghttp2. */
 struct sl_h2_budget {
 	nghttp2_mem mem;
 	struct sl_h2_mem *from;
@@ -40,11 +38,14 @@ struct sl_h2_budget {
 
 /* Maps the region. Returns 0 or -errno. */
 int sl_h2_mem_init(struct sl_h2_mem *m, size_t bytes);
+/* Unmaps the region. */
 void sl_h2_mem_fini(struct sl_h2_mem *m);
 
-/* Prepares an allocator that takes at most `max` bytes from m. */
+/* Sets up a connection's budget of `max` bytes, with nghttp2's allocator. */
 void sl_h2_budget_init(struct sl_h2_budget *b, struct sl_h2_mem *m, size_t max);
+/* Returns memory, or NULL at a limit. */
 void *sl_h2_alloc(struct sl_h2_budget *b, size_t size);
+/* Frees memory (may be NULL) of the same budget. */
 void sl_h2_free(struct sl_h2_budget *b, void *ptr);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Validates requests (RFC 9113 8.1 to 8.3). A malformed head is answered with 400, then reset
- * (8.1.1). nghttp2 would only reset, so its checks are off. head.c checks authority and path bytes.
+ * RFC 9113 8.1 to 8.3. A malformed head gets 400, then a reset (8.1.1); nghttp2 would only reset.
  */
 #include "front/h2/conn.h"
 #include "http/scan.h"
@@ -20,7 +19,7 @@ enum {
 	IS_STAR = 1 << 10, /* :path is "*" */
 };
 
-/* Token without upper-case letters, RFC 9113 8.2.1. */
+/* RFC 9113 8.2.1 */
 static bool name_ok(struct sl_span name)
 {
 	const uint8_t *end = name.ptr + name.len;
@@ -69,7 +68,7 @@ static bool is_number(struct sl_span v)
 	return v.len && i == v.len;
 }
 
-/* RFC 9113 8.2.2: connection fields are forbidden. */
+/* RFC 9113 8.2.2 */
 static const char *regular_fault(struct sl_span name, struct sl_span value)
 {
 	if (SL_NAME_IS(name, "connection") || SL_NAME_IS(name, "keep-alive") ||
@@ -82,7 +81,6 @@ static const char *regular_fault(struct sl_span name, struct sl_span value)
 	return NULL;
 }
 
-/* Returns false if `bit` was set before. */
 static bool is_first(struct h2_head *h, unsigned bit)
 {
 	bool first = !(h->seen & bit);

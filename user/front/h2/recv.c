@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Callbacks of nghttp2, registered in sl_h2_callbacks().
- *
- *   HEADERS -> head.c        DATA -> on_data -> sl_h2_deliver -> give -> core
- *   END_STREAM -> sl_h2_request_over        consume_bytes(): windows open as bytes are taken
- */
 #include "base/clock.h"
 #include "front/grpc/call.h"
 #include "front/h2/conn.h"
 
-/* grpc-message on a route without streams. */
 #define ONE_MESSAGE                                                                                \
 	"more than one message: the route needs stream = yes for calls of clients that stream"
 
 enum {
 	NARROW_WINDOW = 32 << 10,
-	/* wide window from this many body bytes */
 	WIDE_FROM = 16 << 10,
 	DRAIN_GRACE_S = 5, /* time to answer the first GOAWAY */
 };
@@ -35,13 +27,11 @@ static bool is_unwanted(const struct h2_stream *s)
 	return (s->flags & (ST_DROP | ST_END_SENT)) || !s->st || s->st->refused;
 }
 
-/* gRPC requests have no trailers. */
 static bool wants_trailers(const struct h2_stream *s)
 {
 	return s && !(s->flags & ST_GRPC) && !is_unwanted(s) && s->st->open_ended;
 }
 
-/* Sends the final GOAWAY once the client has seen the first, or after the grace time. */
 static void last_goaway(struct h2_conn *c)
 {
 	if (!(c->flags & H2_DRAIN) || (c->flags & H2_LAST))
@@ -52,7 +42,7 @@ static void last_goaway(struct h2_conn *c)
 			      NULL, 0);
 }
 
-/* Returns true if requests after GOAWAY are no race. */
+/* Then requests after GOAWAY are no race. */
 static bool is_late(const struct h2_conn *c)
 {
 	return c->flags & H2_DRAIN &&
@@ -112,7 +102,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return rc;
 }
 
-/* `cancel` to the core, a status to the client. */
 static void refuse_stream(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)
 {
 	struct h2_conn *c = s->conn;
@@ -128,7 +117,7 @@ static void refuse_stream(struct h2_stream *s, enum sl_grpc_status grpc, const c
 	if (s->flags & ST_HEAD_SENT)
 		sl_h2_cut_off(s, grpc, text);
 	else
-		sl_h2_answer(s, 0, grpc, text);
+		sl_h2_answer(s, 0, grpc, text, (struct sl_span){0});
 }
 
 /* The input's last bytes may be taken with their frame. */
@@ -230,6 +219,38 @@ size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len)
 	return give_body(s, sl_span_of(ptr, len));
 }
 
+static bool may_have_credit(const struct h2_stream *s)
+{
+	return (s->conn->flags & H2_SETTLED) ||
+	       nghttp2_session_get_stream_effective_recv_data_length(s->conn->session, s->id) >=
+		       H2_FIRST_WINDOW ||
+	       s->came >= H2_FIRST_WINDOW;
+}
+
+/*
+ * curl 7.88 sends bytes twice if a send blocks while it has a frame of less than 1 KiB. So credit
+ * comes in whole frames, after the client has acknowledged our SETTINGS or sent all it may without
+ * credit.
+ */
+static void give_credit(struct h2_stream *s)
+{
+	uint32_t n = s->credit / H2_CREDIT_UNIT * H2_CREDIT_UNIT;
+
+	if (!n || !may_have_credit(s))
+		return;
+	s->credit -= n;
+	nghttp2_session_consume_stream(s->conn->session, s->id, n);
+}
+
+static void settle_session(struct h2_conn *c)
+{
+	struct sl_list *l;
+
+	c->flags |= H2_SETTLED;
+	sl_list_for_each (l, &c->streams)
+		give_credit(sl_container_of(l, struct h2_stream, link));
+}
+
 void sl_h2_passed(struct h2_stream *s)
 {
 	uint32_t n = s->st ? s->st->passed : 0;
@@ -240,18 +261,17 @@ void sl_h2_passed(struct h2_stream *s)
 	/* An unused stream's window need not open. */
 	n = n < s->given ? n : s->given;
 	s->given -= n;
-	if (n)
-		nghttp2_session_consume_stream(s->conn->session, s->id, n);
+	s->credit += n;
+	give_credit(s);
 }
 
-/* Widens the window, once the client has sent a body. */
 static void fit_window(struct h2_conn *c, struct h2_stream *s)
 {
 	uint32_t window = s->window;
 
 	if (s->st && s->st->narrow)
 		window = NARROW_WINDOW;
-	else if (s->came >= WIDE_FROM)
+	else if (s->came >= WIDE_FROM && may_have_credit(s))
 		window = c->env->cfg.stream_window;
 	if (window == s->window)
 		return;
@@ -260,10 +280,6 @@ static void fit_window(struct h2_conn *c, struct h2_stream *s)
 					      (int32_t)window);
 }
 
-/*
- * Opens the connection's window for taken bytes. A stream's window opens as the core passes bytes
- * on.
- */
 static int consume_bytes(struct h2_conn *c, int32_t id, struct h2_stream *s, size_t n,
 			 uint32_t before)
 {
@@ -271,17 +287,16 @@ static int consume_bytes(struct h2_conn *c, int32_t id, struct h2_stream *s, siz
 		return nghttp2_session_consume(c->session, id, n);
 	if (nghttp2_session_consume_connection(c->session, n) != 0)
 		return -1;
-	if (s->came < WIDE_FROM)
+	if (s->came < H2_FIRST_WINDOW)
 		s->came += (uint32_t)n;
 	fit_window(c, s);
-	n -= s->given - before;
-	if (n && nghttp2_session_consume_stream(c->session, id, n) != 0)
-		return -1;
+	s->credit += (uint32_t)(n - (s->given - before));
+	give_credit(s);
 	sl_h2_passed(s);
 	return 0;
 }
 
-/* Returns false if content-length is exceeded, RFC 9113 8.1.1. */
+/* RFC 9113 8.1.1 */
 static bool take_announced(struct h2_stream *s, size_t len)
 {
 	if (s->body_left == SL_LEN_UNKNOWN)
@@ -350,7 +365,7 @@ static void body_over(struct h2_stream *s)
 		sl_h2_request_over(s);
 }
 
-/* RFC 9113 8.1: trailers end their stream. */
+/* RFC 9113 8.1 */
 static void trailers_over(struct h2_conn *c, struct h2_stream *s, bool end)
 {
 	if (!end || (is_short(s) && !(s->flags & ST_DROP))) {
@@ -393,9 +408,15 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	case NGHTTP2_DATA:
 		if (s && end)
 			body_over(s);
+		else if (s)
+			give_credit(s); /* padding and bytes not passed on count, too */
 		break;
 	case NGHTTP2_RST_STREAM: sl_h2_flood_abandoned(c, s); break;
 	case NGHTTP2_SETTINGS:
+		if (frame->hd.flags & NGHTTP2_FLAG_ACK) {
+			settle_session(c);
+			break;
+		}
 		c->flags |= H2_READY;
 		sl_h2_idle_settings(c, &frame->settings);
 		break;

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Replies over HTTP/2 and gRPC. `ready` pulls the head; nghttp2 pulls the body.
- */
 #include <stdio.h>
 
 #include "base/num.h"
@@ -95,7 +92,7 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 		} else {
 			const uint8_t *p = h[i].value.ptr, *end = p + h[i].value.len;
 
-			/* Raw values: only bytes that HTTP/1 allows. */
+			/* raw values: only bytes that HTTP/1 allows */
 			if (h[i].value.len && sl_scan_value(p, p, end) != end)
 				f->full = true;
 			else
@@ -104,7 +101,7 @@ static void add_headers(struct fields *f, const struct sl_reply *r, bool grpc,
 	}
 }
 
-/* Server and Date of `r`, which may be NULL, replace ours. */
+/* Server and Date of `r` (may be NULL) replace ours. */
 static void add_start(struct fields *f, const struct h2_conn *c, unsigned status,
 		      const struct sl_reply *r)
 {
@@ -155,7 +152,6 @@ static bool submit_trailers(struct h2_stream *s, const struct fields *f)
 	return !f->full && nghttp2_submit_trailer(s->conn->session, s->id, f->nv, f->cnt) == 0;
 }
 
-/* Makes nghttp2 reset the stream: the reply is incomplete. */
 enum { RESET_STREAM = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE };
 
 static int end_broken(struct h2_stream *s, uint32_t *flags)
@@ -209,7 +205,6 @@ static int end_body(struct h2_stream *s, uint32_t *flags)
 	return RESET_STREAM;
 }
 
-/* Bytes beyond the announced length are dropped. */
 static size_t take_bytes(struct h2_stream *s, struct sl_span bytes, uint8_t *to, size_t cap)
 {
 	size_t len = bytes.len < cap ? bytes.len : cap, n = len;
@@ -302,7 +297,6 @@ static void add_grpc_start(struct fields *f, const struct h2_stream *s, bool enc
 		add_identity(f);
 }
 
-/* A status only: one HEADERS frame. */
 static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl_grpc_status status,
 			  struct sl_span message)
 {
@@ -318,10 +312,7 @@ static bool trailers_only(struct h2_stream *s, const struct sl_reply *r, enum sl
 	return submit_head(s, f, NULL);
 }
 
-/*
- * Returns true without head fields and message (gRPC PROTOCOL-HTTP2.md, Trailers-Only), and for
- * HTTP error pages.
- */
+/* gRPC PROTOCOL-HTTP2.md, Trailers-Only, and HTTP error pages. */
 static bool is_trailers_only(const struct sl_reply *r, uint64_t len)
 {
 	if (r->gateway || (!r->grpc_status && r->status != 200))
@@ -441,10 +432,6 @@ void sl_h2_interim(struct h2_stream *s, const struct sl_reply *r)
 				       f->cnt, NULL);
 }
 
-/*
- * Returns true if the client does not read and nghttp2 buffers much. Heads then stay in the core,
- * limited per address.
- */
 static bool is_crowded(struct h2_stream *s)
 {
 	struct h2_conn *c = s->conn;
@@ -503,25 +490,43 @@ bool sl_h2_pull_waiting(struct h2_conn *c)
 	return false;
 }
 
-void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text)
+void sl_h2_answer(struct h2_stream *s, unsigned http, enum sl_grpc_status grpc, const char *text,
+		  struct sl_span request_id)
 {
-	struct sl_reply r = {.status = (uint16_t)http, .gateway = true};
+	struct sl_header id = {sl_span_str("x-request-id"), request_id};
+	struct sl_reply r = {.status = (uint16_t)http,
+			     .gateway = true,
+			     .headers = &id,
+			     .header_cnt = request_id.len != 0};
 	bool ok;
 	int n;
 
 	s->flags |= ST_DROP | ST_LOCAL;
 	if (s->flags & ST_GRPC) {
-		ok = trailers_only(s, NULL, grpc, sl_span_cstr(text ? text : sl_status_text(http)));
+		ok = trailers_only(s, &r, grpc, sl_span_cstr(text ? text : sl_status_text(http)));
 	} else {
 		n = snprintf(s->text, sizeof(s->text), "%u %s%s%s\n", http, sl_status_text(http),
 			     text ? ": " : "", text ? text : "");
 		s->text_left = sl_span_of(s->text, (size_t)n);
 		r.content_type = sl_span_str("text/plain");
 		r.retry_after_s = http == 503;
+		r.allow = http == 405 ? SL_METHODS_SERVED : 0; /* CONNECT and TRACE */
 		ok = start_http(s, &r, s->text_left.len, read_text);
 	}
 	if (!ok)
 		reset_stream(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+void sl_h2_refuse(struct h2_stream *s, const struct sl_request *rq, enum sl_front_error error,
+		  unsigned http, enum sl_grpc_status grpc, const char *text)
+{
+	const struct h2_conn *c = s->conn;
+	struct sl_span id = {0};
+
+	sl_h2_count(c, error);
+	if (c->front->cb->refused)
+		id = c->front->cb->refused(c->conn, rq, http, error);
+	sl_h2_answer(s, http, grpc, text, id);
 }
 
 void sl_h2_cut_off(struct h2_stream *s, enum sl_grpc_status grpc, const char *text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunked coding, RFC 9112 7.1. Framing is parsed byte by byte: any byte may end a segment. */
+/* Chunked coding, RFC 9112 7.1. */
 #include "base/num.h"
 #include "front/http1/http1.h"
 #include "http/chars.h"
@@ -7,7 +7,7 @@
 static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_front_limits *limits,
 		       unsigned *status)
 {
-	/* Leading zeros count, so a size can neither be endless nor overflow. */
+	/* Leading zeros count: a size can neither be endless nor overflow. */
 	if (c->digits == 16) {
 		*status = 400;
 		return false;
@@ -23,8 +23,7 @@ static bool size_digit(struct sl_http1_chunked *c, int digit, const struct sl_fr
 }
 
 /*
- * Returns the next state in an extension or a blank after the size, or -1 to refuse. Extensions are
- * ignored, but must match RFC 9112 7.1.1. Blanks (BWS, RFC 9110 5.6.3) are allowed around ";" and
+ * Next state, or -1. Extensions must match RFC 9112 7.1.1, with BWS (RFC 9110 5.6.3) around ";" and
  * "=", and before the line end.
  */
 static int parse_extension(struct sl_http1_chunked *c, uint8_t b)
@@ -81,7 +80,6 @@ static int parse_extension(struct sl_http1_chunked *c, uint8_t b)
 	return b == '\r' ? SL_CHUNKED_SIZE_LF : -1;
 }
 
-/* Returns the next state in the size and its line end, or -1 to refuse. */
 static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_front_limits *limits,
 		     unsigned *status)
 {
@@ -108,7 +106,7 @@ static int size_line(struct sl_http1_chunked *c, uint8_t b, const struct sl_fron
 	return SL_CHUNKED_TRAILER;
 }
 
-/* Trailer fields are checked like header fields, and ignored. */
+/* Checked like header fields, and ignored. */
 static int parse_trailer(struct sl_http1_chunked *c, uint8_t b,
 			 const struct sl_front_limits *limits, unsigned *status)
 {

@@ -6,8 +6,7 @@
  *    |                           |        only the head may write, only the tail may be receiving
  *    +-- its reply is next       +-- CONN_RX: its body is being received
  *
- * Only sl_http1_advance() pulls replies and ends streams: after input, and when a reply or room
- * arrives.
+ * Only sl_http1_advance() pulls replies and ends streams.
  */
 #ifndef SL_FRONT_HTTP1_CONN_H
 #define SL_FRONT_HTTP1_CONN_H
@@ -20,7 +19,7 @@ enum http1_phase {
 	PHASE_BODY, /* Content-Length */
 	PHASE_CHUNKED,
 	PHASE_TRAILERS, /* open_ended: after the last chunk */
-	PHASE_DEAD,     /* no further request: drop input */
+	PHASE_DEAD,     /* drop input */
 };
 
 enum http1_flag {
@@ -32,7 +31,7 @@ enum http1_flag {
 	CONN_RX = 1 << 5, /* the tail's body is being received */
 };
 
-/* A partial head or trailers and a body exclude each other, and share memory. */
+/* A partial head or trailers and a body exclude each other. */
 struct http1 {
 	void *conn;
 	struct sl_stream *head, *tail;
@@ -42,7 +41,7 @@ struct http1 {
 			union {
 				struct sl_frame *frame;
 				uint8_t *buf;
-			} part; /* partial head or trailers, while part_len > 0 */
+			} part; /* while part_len > 0; with `error`: the id of the request */
 			uint64_t rx_ns, take_ns;
 		};
 	};
@@ -74,11 +73,13 @@ enum {
 	REPLY_DONE,
 };
 
+/* Returns the stream whose body is being received, or NULL. */
 static inline struct sl_stream *sl_http1_rx(const struct http1 *h)
 {
 	return h->flags & CONN_RX ? h->tail : NULL;
 }
 
+/* Marks that body as complete. */
 static inline void sl_http1_rx_over(struct http1 *h)
 {
 	h->flags &= (uint8_t)~CONN_RX;
@@ -97,24 +98,31 @@ static inline void sl_http1_stop_input(struct http1 *h, struct sl_stream *st)
 		sl_http1_rx_over(h);
 }
 
-/* http1.c. Pulls replies in order, ends finished streams, and closes if none is left. */
+/* Pulls replies in order, ends finished streams, and closes if none is left. */
 void sl_http1_advance(struct http1 *h, const struct sl_front_env *env);
 /* Answers earlier requests, then the error, then closes. */
 void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned status,
 		   enum sl_front_error error);
 
-/* Drops the partial head and returns its buffer to the pool. */
+/* The same for a head; reports it, with what is known of it. NULL: nothing. */
+void sl_http1_refuse_request(struct http1 *h, const struct sl_front_env *env,
+			     const struct sl_request *rq, unsigned status,
+			     enum sl_front_error error);
+
+/* Frees the buffer of an incomplete head. */
 void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env);
+/* Keeps the id of a refused request as the part, unless frames are short. */
+void sl_http1_keep_id(struct http1 *h, const struct sl_front_env *env, struct sl_span id);
 /*
- * partial_head.c. Appends input to the partial head or trailers; *len is reduced to what fits.
- * Returns the gathered bytes if a line is complete. Returns an empty span if parsing cannot get
- * further or the request was refused.
+ * Appends input to the partial head or trailers; *len is reduced to what fits. Returns the gathered
+ * bytes if a line is complete, or an empty span if more are needed or the request was refused.
  */
 struct sl_span sl_http1_keep_part(struct http1 *h, const struct sl_front_env *env,
 				  const uint8_t *ptr, size_t *len);
 
-/* reply.c. Writes what is available and fits of a reply; sets REPLY_DONE at its end. */
+/* Writes what fits; sets REPLY_DONE at the end. */
 void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st);
+/* Writes the reply for h->error; the caller closes. */
 void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env);
 
 #endif

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fields that frame or route the request: target (RFC 9112 3.2), each field, then their combination
- * (RFC 9112 6.3). HTTP/2 uses the first two, so both protocols refuse the same requests.
- */
 #include <errno.h>
 #include "base/num.h"
 #include "front/http1/http1.h"
@@ -67,7 +63,7 @@ static void split_query(struct sl_span target, struct sl_request *rq)
 	}
 }
 
-/* The authority replaces Host, RFC 9112 3.2.2. */
+/* RFC 9112 3.2.2 */
 static bool absolute_target(struct sl_span target, struct sl_http1_head *head)
 {
 	static const struct sl_span http = SL_SPAN_LIT("http://"), https = SL_SPAN_LIT("https://");
@@ -120,7 +116,7 @@ static bool field_host(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* Refuses repeated lengths even if equal; RFC 9112 6.3 would allow them. */
+/* Refuses repeated, even equal lengths (stricter than RFC 9112 6.3). */
 static bool field_length(struct sl_span v, struct sl_http1_head *head)
 {
 	int err = sl_parse_u64(v, &head->rq.content_length);
@@ -134,8 +130,8 @@ static bool field_length(struct sl_span v, struct sl_http1_head *head)
 }
 
 /*
- * Accepts "chunked" once; another coding before it gives 501 (RFC 9112 6.1). Empty list elements
- * (RFC 9110 5.6.1.2) are refused: llhttp and others do not take "chunked," for chunked.
+ * Another coding before "chunked" gives 501 (RFC 9112 6.1). Empty list elements (RFC 9110 5.6.1.2)
+ * are refused: llhttp and others do not take "chunked," for chunked.
  */
 static bool field_coding(struct sl_span v, struct sl_http1_head *head)
 {
@@ -187,7 +183,7 @@ static bool field_te(struct sl_span v, struct sl_http1_head *head)
 	return true;
 }
 
-/* RFC 9110 10.1.1: not in HTTP/1.0. */
+/* RFC 9110 10.1.1 */
 static bool field_expect(struct sl_span v, struct sl_http1_head *head)
 {
 	if (head->minor == 0)
@@ -255,7 +251,7 @@ bool sl_http1_framing(struct sl_http1_head *head)
 
 	if (head->minor == 1 && !(head->seen & SEEN_HOST)) /* RFC 9112 3.2 */
 		return sl_http1_refuse(head, 400, SL_FRONT_ERR_BAD_REQUEST);
-	/* RFC 9112 6.1: both framings, or a coding in HTTP/1.0, indicate an attack */
+	/* RFC 9112 6.1: an attack */
 	if ((head->seen & SEEN_CODING) && ((head->seen & SEEN_LENGTH) || head->minor == 0))
 		return sl_http1_refuse(head, 400, SL_FRONT_ERR_SMUGGLING);
 	if (!(head->seen & SEEN_AUTHORITY))

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Formats reply heads (RFC 9112 4 to 6) and chunked ends. Backend fields with control characters
- * fail the head.
- */
+/* RFC 9112 4 to 6. Backend fields with control characters fail the head. */
 #include "base/cpu.h"
 #include "base/num.h"
 #include "front/http1/http1.h"
@@ -27,12 +24,14 @@ static inline void put_bytes(struct http1_out *o, const void *bytes, size_t len)
 
 static void put_u64(struct http1_out *o, uint64_t v)
 {
-	char digits[SL_U64_DIGITS];
+	SL_UNINIT char digits[SL_U64_DIGITS];
 
-	put_bytes(o, digits, sl_format_u64(digits, v));
+	if (sl_likely((size_t)(o->end - o->p) >= sizeof(digits)))
+		o->p += sl_format_u64((char *)o->p, v);
+	else
+		put_bytes(o, digits, sl_format_u64(digits, v));
 }
 
-/* Status line, Server and Date unless the backend set them, without the final CRLF. */
 static void put_start(struct http1_out *o, const struct sl_reply *r, const char *date)
 {
 	const char *text = sl_status_text(r->status);

@@ -102,12 +102,25 @@ void sl_http1_fail(struct http1 *h, const struct sl_front_env *env, unsigned sta
 	h->error = (uint16_t)status;
 }
 
+void sl_http1_refuse_request(struct http1 *h, const struct sl_front_env *env,
+			     const struct sl_request *rq, unsigned status,
+			     enum sl_front_error error)
+{
+	struct sl_span id = {0};
+
+	if (!sl_http1_rx(h) && env->cb->refused)
+		id = env->cb->refused(h->conn, rq, status, error);
+	sl_http1_fail(h, env, status, error);
+	if (h->error && id.len)
+		sl_http1_keep_id(h, env, id);
+}
+
 static void refuse_head(struct http1 *h, const struct sl_front_env *env,
 			const struct sl_http1_head *head)
 {
 	if (head->rq.method == SL_METHOD_HEAD)
 		h->flags |= CONN_NO_BODY;
-	sl_http1_fail(h, env, head->status, head->error);
+	sl_http1_refuse_request(h, env, &head->rq, head->status, head->error);
 }
 
 static void adopt_stream(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
@@ -120,8 +133,8 @@ static void adopt_stream(struct http1 *h, const struct sl_front_env *env, struct
 	if (head->rq.expect)
 		st->flags |= ST_EXPECT;
 	/*
-	 * Bytes after the head belong to another protocol. They must not be parsed as requests even
-	 * if the upgrade is refused: their author may differ.
+	 * Bytes after the head must not be parsed as requests, even after a refusal: their author
+	 * may differ.
 	 */
 	if (st->upgrade) {
 		st->body_left = SL_LEN_UNKNOWN;
@@ -137,7 +150,6 @@ static void adopt_stream(struct http1 *h, const struct sl_front_env *env, struct
 	h->count++;
 }
 
-/* `more`: client bytes follow, so it does not wait for 100 (Continue). */
 static void begin_request(struct http1 *h, const struct sl_front_env *env,
 			  struct sl_http1_head *head, bool more)
 {
@@ -150,8 +162,9 @@ static void begin_request(struct http1 *h, const struct sl_front_env *env,
 	sl_http1_drop_part(h, env);
 	memset(&h->chunked, 0, sizeof(h->chunked));
 	if (!st) {
-		sl_http1_refuse(head, 503, SL_FRONT_ERR_NO_EXCHANGE);
-		refuse_head(h, env, head);
+		if (head->rq.method == SL_METHOD_HEAD)
+			h->flags |= CONN_NO_BODY;
+		sl_http1_refuse_request(h, env, NULL, 503, SL_FRONT_ERR_NO_EXCHANGE);
 		return;
 	}
 	adopt_stream(h, env, st, head);
@@ -329,7 +342,6 @@ static size_t input_trailers(struct http1 *h, const struct sl_front_env *env,
 	return (size_t)n - old;
 }
 
-/* Returns the bytes used; 0: the rest must wait. */
 static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct sl_chunk *chunk,
 			 size_t off)
 {
@@ -352,7 +364,6 @@ static size_t input_step(struct http1 *h, const struct sl_front_env *env, struct
 	}
 }
 
-/* Resets a client that sends more than max_discard dropped bytes while replies are pending. */
 static void limit_discard(struct http1 *h, const struct sl_front_env *env)
 {
 	if (!h->head || h->discarded <= env->limits->max_discard)
@@ -389,7 +400,7 @@ static void conn_ready(void *state, const struct sl_front_env *env, struct sl_st
 		sl_http1_advance(h, env);
 }
 
-/* RFC 9110 15.2: not for HTTP/1.0. */
+/* RFC 9110 15.2 */
 static void conn_interim(void *state, const struct sl_front_env *env, struct sl_stream *st,
 			 const struct sl_reply *r)
 {
@@ -406,9 +417,8 @@ static void conn_interim(void *state, const struct sl_front_env *env, struct sl_
 		env->errors[SL_FRONT_ERR_BAD_REPLY]++;
 }
 
-/* An incomplete request is answered with `status`, after pending replies. */
-static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsigned status,
-			 enum sl_front_error error)
+static void stop_reading(struct http1 *h, const struct sl_front_env *env,
+			 const struct sl_request *rq, unsigned status, enum sl_front_error error)
 {
 	struct sl_stream *st = sl_http1_rx(h);
 
@@ -417,7 +427,7 @@ static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsign
 	if (st && st->state == REPLY_DONE)
 		st->flags |= ST_CLOSE;
 	else if (st || h->part_len)
-		sl_http1_fail(h, env, status, error);
+		sl_http1_refuse_request(h, env, rq, status, error);
 	else if (h->tail)
 		h->tail->flags |= ST_CLOSE;
 	h->flags |= CONN_CLOSE;
@@ -425,7 +435,6 @@ static void stop_reading(struct http1 *h, const struct sl_front_env *env, unsign
 	sl_http1_advance(h, env);
 }
 
-/* Ends the client's side of an upgraded stream. Returns false if there is none. */
 static bool end_upgraded(struct http1 *h, const struct sl_front_env *env)
 {
 	struct sl_stream *st = sl_http1_rx(h);
@@ -437,10 +446,6 @@ static bool end_upgraded(struct http1 *h, const struct sl_front_env *env)
 	return true;
 }
 
-/*
- * The client is gone: cancels streams from the first complete request without a complete reply.
- * Returns false if there is none.
- */
 static bool give_up(struct http1 *h, const struct sl_front_env *env)
 {
 	struct sl_stream *st = h->head, *next;
@@ -481,12 +486,12 @@ static void conn_eof(void *state, const struct sl_front_env *env, bool listens)
 		if (head.rq.method == SL_METHOD_HEAD)
 			h->flags |= CONN_NO_BODY;
 	}
-	stop_reading(h, env, head.status, head.error);
+	stop_reading(h, env, &head.rq, head.status, head.error);
 }
 
 static void conn_timeout(void *state, const struct sl_front_env *env)
 {
-	stop_reading(state, env, 408, SL_FRONT_ERR_TIMEOUT);
+	stop_reading(state, env, NULL, 408, SL_FRONT_ERR_TIMEOUT);
 }
 
 static void conn_drain(void *state, const struct sl_front_env *env)

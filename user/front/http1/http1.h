@@ -6,8 +6,8 @@
  *   body    sl_http1_chunked_next()  framing in, views of the data out
  *   reply   sl_http1_format()        struct sl_reply -> the bytes of its head
  *
- * No function copies request bytes, allocates or keeps a pointer. Requests that two recipients
- * could interpret differently are refused: they enable request smuggling.
+ * No function copies request bytes, allocates or keeps a pointer. Ambiguous requests are refused,
+ * against request smuggling.
  */
 #ifndef SL_FRONT_HTTP1_H
 #define SL_FRONT_HTTP1_H
@@ -19,7 +19,7 @@
 enum {
 	SL_HTTP1_HEADERS_MAX = SL_MAX_HEADERS_LIMIT + 4, /* HTTP/2 adds pseudo-fields */
 	SL_HTTP1_METHOD_MAX = 32,                        /* longer: 501 */
-	SL_HTTP1_CHUNK_EXT_MAX = 4096,                   /* chunk extensions of one body */
+	SL_HTTP1_CHUNK_EXT_MAX = 4096,                   /* of one body */
 	SL_HTTP1_PART_OUT = 16384, /* longest chunk of a reply; usual head limit */
 };
 
@@ -31,7 +31,7 @@ struct sl_http1_head {
 	bool trailers;    /* accepted by the client, RFC 9110 10.1.4 */
 	bool incremental; /* a reply in pieces is useful, RFC 9218 4.2 */
 	uint8_t minor;
-	uint16_t status; /* of a refusal; 0: valid */
+	uint16_t status; /* refusal; 0: valid */
 	uint8_t error;
 	uint8_t seen; /* private to the parser */
 	struct sl_span host;
@@ -39,20 +39,21 @@ struct sl_http1_head {
 };
 
 /*
- * Parses a head. Returns its length, 0 if incomplete, or -1 if refused: then `status` and `error`
- * give the cause, and rq.method is set if readable. Bytes after the deciding one do not matter.
+ * Parses a head. Returns its length, 0 if incomplete, or -1 if refused: `status` and `error` give
+ * the cause, and rq.method is set if readable.
  */
 ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 		       struct sl_http1_head *head);
-/* Parses trailers. Sets only headers and rq.header_cnt. Returns as above. */
+/* Sets only headers and rq.header_cnt. Returns as above. */
 ssize_t sl_http1_trailers(struct sl_span in, const struct sl_front_limits *limits,
 			  struct sl_http1_head *head);
 
-/* fields.c. Check and store fields that frame or route a request. Return false to refuse it. */
+/* Check and store fields that frame or route a request. Return false to refuse it. */
 bool sl_http1_target(struct sl_span target, struct sl_http1_head *head);
 bool sl_http1_field(const struct sl_header *field, struct sl_http1_head *head);
 bool sl_http1_framing(struct sl_http1_head *head);
 bool sl_http1_authority_ok(struct sl_span authority);
+/* Sets status and error. Returns false. */
 static inline bool sl_http1_refuse(struct sl_http1_head *head, unsigned status,
 				   enum sl_front_error error)
 {
@@ -117,14 +118,14 @@ enum sl_http1_connection {
 };
 
 /*
- * Formats a reply head. Returns its length, or 0: no room, invalid status (allowed: 200 to 599, and
- * 101 with UPGRADE), or control characters. `len`: whole body or SL_LEN_UNKNOWN. `date` has 29
- * bytes. Skips fields that the gateway sets (framing, connection, Date, Server).
+ * Formats a reply head without fields that the gateway sets. Returns its length, or 0: no room,
+ * invalid status (allowed: 200 to 599, and 101 with UPGRADE), or control characters. `len`: whole
+ * body or SL_LEN_UNKNOWN. `date` has 29 bytes.
  */
 size_t sl_http1_format(uint8_t *buf, size_t cap, const struct sl_reply *r, uint64_t len,
 		       const char *date, enum sl_http1_framing framing,
 		       enum sl_http1_connection connection);
-/* Formats an interim reply: r->status and r->headers. Returns as above. */
+/* Returns as above. */
 size_t sl_http1_format_interim(uint8_t *buf, size_t cap, const struct sl_reply *r);
 /* Formats the last chunk and r->trailers. Returns as above. */
 size_t sl_http1_format_end(uint8_t *buf, size_t cap, const struct sl_reply *r);

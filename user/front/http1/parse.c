@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Parser of request heads (RFC 9112 2 to 5) and trailers. Each step advances the cursor, lacks
- * bytes, or refuses. An incomplete head is parsed again with more bytes.
- */
+/* RFC 9112 2 to 5. An incomplete head is parsed again with more bytes. */
 #include "base/cpu.h"
 #include "front/http1/http1.h"
 #include "http/scan.h"
@@ -108,7 +105,6 @@ static enum http1_step request_line(struct http1_cursor *c, struct sl_http1_head
 	return sl_http1_target(target, head) ? STEP_OK : STEP_REFUSED;
 }
 
-/* A longer line gives 414. */
 static enum http1_step limited_request_line(struct http1_cursor *c,
 					    const struct sl_front_limits *limits,
 					    struct sl_http1_head *head)
@@ -161,7 +157,6 @@ static enum http1_step field_line(struct http1_cursor *c, struct sl_header *out,
 	return STEP_OK;
 }
 
-/* `of_head`: the fields are also interpreted. */
 static enum http1_step field_section(struct http1_cursor *c, const struct sl_front_limits *limits,
 				     struct sl_http1_head *head, bool of_head)
 {
@@ -204,7 +199,7 @@ ssize_t sl_http1_parse(struct sl_span in, const struct sl_front_limits *limits,
 	head->error = 0;
 	head->seen = 0;
 	head->host = sl_span_of(NULL, 0);
-	/* RFC 9112 2.2: one empty line is ignored. */
+	/* RFC 9112 2.2 */
 	if (view.len && *c.p == '\r')
 		step = take_crlf(&c, head);
 	if (step == STEP_OK)

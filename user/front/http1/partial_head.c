@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/1 heads and trailers in several segments: gathered in a frame, then in a pooled buffer. */
 #include "base/mempool.h"
 #include "front/http1/conn.h"
 #include "http/scan.h"
 
-/* Counted for the client. Returns NULL at its limit or if frames are short. */
 static struct sl_frame *take_frame(struct http1 *h, const struct sl_front_env *env)
 {
 	struct sl_frame *f;
@@ -36,7 +34,15 @@ void sl_http1_drop_part(struct http1 *h, const struct sl_front_env *env)
 	h->flags &= (uint8_t)~CONN_POOLED;
 }
 
-/* Returns at least one byte of space, or an empty span after refusing the request. */
+void sl_http1_keep_id(struct http1 *h, const struct sl_front_env *env, struct sl_span id)
+{
+	h->part.frame = take_frame(h, env);
+	if (!h->part.frame)
+		return;
+	memcpy(h->part.frame->data, id.ptr, id.len);
+	h->part_len = (uint32_t)id.len;
+}
+
 static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *env)
 {
 	size_t max = env->limits->max_head, cap = env->umem->frame_size;
@@ -47,16 +53,16 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 		h->part.frame = take_frame(h, env);
 		if (h->part.frame)
 			return sl_mspan_of(h->part.frame->data, cap);
-		sl_http1_fail(h, env, 503, SL_FRONT_ERR_NO_FRAME);
+		sl_http1_refuse_request(h, env, NULL, 503, SL_FRONT_ERR_NO_FRAME);
 		return sl_mspan_of(NULL, 0);
 	}
 	if (!(h->flags & CONN_POOLED) && h->part_len == cap) {
 		uint8_t *buf = env->heads ? sl_front_head_get(env, h->conn) : NULL;
 
 		if (!buf) {
-			sl_http1_fail(h, env, env->heads ? 503 : 431,
-				      env->heads ? SL_FRONT_ERR_NO_FRAME
-						 : SL_FRONT_ERR_HEAD_TOO_LARGE);
+			sl_http1_refuse_request(h, env, NULL, env->heads ? 503 : 431,
+						env->heads ? SL_FRONT_ERR_NO_FRAME
+							   : SL_FRONT_ERR_HEAD_TOO_LARGE);
 			return sl_mspan_of(NULL, 0);
 		}
 		memcpy(buf, h->part.frame->data, h->part_len);
@@ -69,7 +75,6 @@ static struct sl_mspan part_space(struct http1 *h, const struct sl_front_env *en
 	return sl_mspan_of(h->part.frame->data, cap);
 }
 
-/* Returns true if the added bytes can complete the part or make it invalid. */
 static bool worth_parsing(const struct sl_front_limits *limits, struct sl_span part, size_t old)
 {
 	size_t line = (size_t)limits->max_target + 2;

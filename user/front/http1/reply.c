@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies of HTTP/1. */
 #include <stdio.h>
 #include "base/num.h"
 #include "front/http1/conn.h"
 #include "http/status.h"
 
 enum {
-	INLINE_BODY = 4096,     /* up to this size a copy costs less than a second write */
+	INLINE_BODY = 4096,     /* a copy costs less than a second write */
 	DISCARD_MAX = 64 << 10, /* unneeded body that is read instead of closing */
 	CHUNK_OVERHEAD = 32,
 };
 
 static const struct sl_span last_chunk = SL_SPAN_LIT("0\r\n\r\n");
 
-/* Returns the body, stored in `text`. */
 static struct sl_span own_reply(struct sl_reply *r, unsigned status, char text[64])
 {
 	int n = snprintf(text, 64, "%u %s\n", status, sl_status_text(status));
@@ -41,7 +39,6 @@ static enum sl_http1_framing choose_framing(const struct sl_stream *st, const st
 	return st->version_minor ? SL_HTTP1_CHUNKS : SL_HTTP1_UNTIL_CLOSE;
 }
 
-/* Closes if the rest of the request is too long to skip. */
 static void decide_close(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			 enum sl_http1_framing framing)
 {
@@ -64,7 +61,6 @@ static enum sl_http1_connection connection_of(const struct sl_stream *st, const 
 	return st->version_minor ? SL_HTTP1_PERSIST : SL_HTTP1_KEEP_ALIVE;
 }
 
-/* "size CRLF data CRLF" and, if `last`, the last chunk. */
 static size_t put_chunk(uint8_t *p, struct sl_span data, bool last)
 {
 	uint8_t *from = p;
@@ -113,10 +109,7 @@ static __attribute__((noinline)) void write_end(struct http1 *h, const struct sl
 		st->state = REPLY_DONE;
 }
 
-/*
- * Each chunk is written completely or not at all: its size is always true. The last data and the
- * last chunk go together.
- */
+/* Each chunk is written completely or not at all, the last data with the last chunk. */
 static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			   struct sl_piece piece)
 {
@@ -143,7 +136,6 @@ static size_t write_chunks(struct http1 *h, const struct sl_front_env *env, stru
 	return taken;
 }
 
-/* Returns the piece's bytes done; sets REPLY_DONE at the end. */
 static size_t write_body(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st,
 			 struct sl_piece piece)
 {
@@ -200,7 +192,6 @@ static bool write_piece(struct http1 *h, const struct sl_front_env *env, struct 
 
 enum start { STARTED, NO_ROOM, BAD };
 
-/* A small body goes with the head. *taken: bytes of the piece written. */
 static enum start write_head_by(struct http1 *h, const struct sl_front_env *env,
 				struct sl_stream *st, const struct sl_reply *r,
 				struct sl_piece piece, size_t *taken, uint8_t *buf, size_t cap)
@@ -253,18 +244,17 @@ static enum start write_head(struct http1 *h, const struct sl_front_env *env, st
 	SL_UNINIT uint8_t buf[SL_HTTP1_PART_OUT];
 	enum start start = write_head_by(h, env, st, r, piece, taken, buf, sizeof(buf));
 
-	/* Possibly too large for this buffer only. */
 	return start == BAD ? write_large_head(h, env, st, r, piece, taken) : start;
 }
 
 static bool start_reply(struct http1 *h, const struct sl_front_env *env, struct sl_stream *st)
 {
 	SL_UNINIT struct sl_reply_parts parts;
-	struct sl_piece piece;
-	struct sl_reply own;
+	SL_UNINIT struct sl_reply own;
+	SL_UNINIT struct sl_piece piece;
+	SL_UNINIT char text[64];
+	SL_UNINIT size_t taken;
 	enum start start;
-	char text[64];
-	size_t taken;
 
 	if (!env->cb->head(h->conn, st, &parts) || !env->cb->room(h->conn))
 		return false;
@@ -302,6 +292,7 @@ void sl_http1_pull(struct http1 *h, const struct sl_front_env *env, struct sl_st
 
 void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 {
+	struct sl_header id = {.name = sl_span_str("x-request-id")};
 	uint8_t buf[1024];
 	struct sl_span body;
 	struct sl_reply r;
@@ -313,6 +304,11 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 		r.allow = SL_METHODS_SERVED;
 	if (h->error == 503)
 		r.retry_after_s = 1;
+	if (h->part_len) {
+		id.value = sl_span_of(h->part.frame->data, h->part_len);
+		r.headers = &id;
+		r.header_cnt = 1;
+	}
 	n = sl_http1_format(buf, sizeof(buf), &r, r.body_len, env->date, SL_HTTP1_LENGTH,
 			    SL_HTTP1_CLOSE);
 	if (!(h->flags & CONN_NO_BODY)) {
@@ -320,4 +316,5 @@ void sl_http1_write_error(struct http1 *h, const struct sl_front_env *env)
 		n += body.len;
 	}
 	(void)env->cb->write_head(h->conn, buf, n);
+	sl_http1_drop_part(h, env);
 }

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * PROXY filter: parses the header, then passes bytes through. A split header is gathered in a
- * buffer, freed once complete.
- */
 #include <errno.h>
 
 #include "front/proxy/proxy.h"
@@ -61,7 +57,6 @@ static void filter_closed(void *user)
 	proxy_free(p);
 }
 
-/* The source of the bytes is unknown. */
 static void refuse_conn(struct sl_proxy *p)
 {
 	++*p->env->malformed;
@@ -69,7 +64,6 @@ static void refuse_conn(struct sl_proxy *p)
 	filter_closed(p);
 }
 
-/* Returns the gathered header in *bytes. False: no memory. */
 static bool gather_header(struct sl_proxy *p, struct sl_span *bytes)
 {
 	size_t n = SL_PROXY_HEADER_MAX - p->head_len;
@@ -86,7 +80,6 @@ static bool gather_header(struct sl_proxy *p, struct sl_span *bytes)
 	return true;
 }
 
-/* Returns the chunk's bytes of the header, or SIZE_MAX if the connection is gone. */
 static size_t take_header(struct sl_proxy *p, const struct sl_chunk *chunk)
 {
 	struct sl_span bytes = sl_span_of(chunk->ptr, chunk->len);

@@ -6,7 +6,6 @@
 
 enum { V1_MAX = 107 };
 
-/* Words are separated by one space. Empty: none. */
 static struct sl_span next_word(struct sl_span *line)
 {
 	const uint8_t *space = memchr(line->ptr, ' ', line->len);
@@ -85,7 +84,7 @@ enum {
 
 static const uint8_t v2_signature[12] = "\r\n\r\n\0\r\nQUIT\n";
 
-/* CRC-32C of RFC 3720 B.4, bitwise: once per connection. */
+/* CRC-32C of RFC 3720 B.4, bitwise. */
 static uint32_t crc32c(const uint8_t *p, size_t len, size_t hole)
 {
 	uint32_t crc = UINT32_MAX;
@@ -98,7 +97,6 @@ static uint32_t crc32c(const uint8_t *p, size_t len, size_t hole)
 	return ~crc;
 }
 
-/* Checks the TLVs, and the checksum if present. */
 static bool check_tlvs(struct sl_span header, size_t at)
 {
 	while (at < header.len) {

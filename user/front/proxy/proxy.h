@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PROXY protocol, versions 1 and 2: a load balancer sends its client's address before the first
- * byte ("The PROXY protocol", HAProxy, 2020/03/05).
+ * PROXY protocol, versions 1 and 2 ("The PROXY protocol", HAProxy, 2020/03/05).
  *
- * The header is accepted only from addresses that the listener names, and required from these. Its
- * source becomes the peer of the connection; the local address is unchanged.
+ * The header is required from addresses that the listener names, and accepted only from them. Its
+ * source becomes the peer.
  */
 #ifndef SL_FRONT_PROXY_H
 #define SL_FRONT_PROXY_H
@@ -14,7 +13,7 @@
 #include "front/conn.h"
 
 enum {
-	/* Version 1 has at most 107 bytes; version 2 is 216 and some TLVs in practice. */
+	/* Version 1 has at most 107 bytes; version 2 has 216 and TLVs. */
 	SL_PROXY_HEADER_MAX = 1024,
 };
 
@@ -23,7 +22,7 @@ struct sl_proxy_header {
 	bool told; /* false (LOCAL, UNKNOWN, no IP): use own addresses */
 };
 
-/* Returns the header's length, 0 if incomplete, or -1 if malformed. */
+/* Parses a header. Returns its length, 0 if incomplete, or -1 if malformed. */
 int sl_proxy_parse(struct sl_span bytes, struct sl_proxy_header *out);
 
 struct sl_proxy_env {
@@ -32,12 +31,13 @@ struct sl_proxy_env {
 	uint64_t *headers, *malformed;
 };
 
-/* Initialises for `conns` connections. Returns 0 or -errno. */
+/* Returns 0 or -errno. Counts in *headers and *malformed, which must outlive it. */
 int sl_proxy_env_init(struct sl_proxy_env *env, uint32_t conns, uint64_t *headers,
 		      uint64_t *malformed);
+/* Frees the pools; all filters must be closed. */
 void sl_proxy_env_fini(struct sl_proxy_env *env);
 
-/* Adds the filter to a connection. Returns NULL without memory. */
+/* Returns a filter above `transport`, or NULL if all are in use. */
 struct sl_filter *sl_proxy_open(struct sl_proxy_env *env, struct sl_conn transport);
 /* Frees a filter without a layer above. */
 SL_COLD void sl_proxy_drop(struct sl_filter *f);

@@ -20,7 +20,6 @@ static const struct {
 	[SL_TLS_CHACHA20_POLY1305_SHA256] = {"ChaCha20-Poly1305", 32},
 };
 
-/* A record only sets key and nonce, without allocation. */
 struct sl_aead {
 	EVP_CIPHER_CTX *seal[SL_TLS_SUITE_CNT], *open[SL_TLS_SUITE_CNT];
 };
@@ -106,7 +105,7 @@ void sl_aead_seal(const struct sl_aead *a, enum sl_tls_suite suite, const struct
 		  EVP_EncryptFinal_ex(ctx, bytes + len, &rest) == 1 && rest == 0 &&
 		  EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, SL_AEAD_TAG, tag) == 1;
 
-	/* Plaintext must not leave; the peer ends the connection at a record of zeros. */
+	/* Plaintext must not leave. The peer ends the connection at a record of zeros. */
 	if (!SL_ENSURE(ok)) {
 		memset(bytes, 0, len);
 		memset(tag, 0, SL_AEAD_TAG);

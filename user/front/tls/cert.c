@@ -75,7 +75,7 @@ static EVP_PKEY *read_key(const struct sl_cfg_file *f, const struct sl_tls_diag 
 	uint8_t *buf = OPENSSL_malloc(KEY_FILE_MAX);
 	int n = buf ? sl_tls_read_secret(f, "key", buf, KEY_FILE_MAX, to) : -1;
 	BIO *in = n >= 0 ? BIO_new_mem_buf(buf, n) : NULL;
-	/* An empty passphrase: OpenSSL must not prompt. */
+	/* OpenSSL must not prompt. */
 	EVP_PKEY *key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)(uintptr_t) "") : NULL;
 
 	if (n >= 0 && !key)
@@ -97,7 +97,7 @@ static char *lower_name(const uint8_t *text, int len)
 	return s;
 }
 
-/* DNS names of subjectAltName, or the common name without that extension. */
+/* DNS names of subjectAltName, else the common name. */
 static uint32_t take_names(const X509 *x, char **names)
 {
 	GENERAL_NAMES *all = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
@@ -206,7 +206,7 @@ static bool check_chain(const struct sl_tls_pair *p, const char *file, const str
 	return true;
 }
 
-/* The chain must fit in a flight. RFC 8446 4.4.2: each certificate has 3 + 2 length bytes. */
+/* The chain must fit in a flight. RFC 8446 4.4.2: 3 + 2 length bytes each. */
 static bool check_length(const struct sl_tls_pair *p, const char *file,
 			 const struct sl_tls_diag *to)
 {

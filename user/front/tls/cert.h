@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certificates of a listener. Private keys are in an SSL_CTX only. Connections keep struct
- * sl_tls_cert alive across a reload.
+ * Certificates of a listener. Private keys are in an SSL_CTX only. Connections hold references to
+ * struct sl_tls_cert.
  */
 #ifndef SL_FRONT_TLS_CERT_H
 #define SL_FRONT_TLS_CERT_H
@@ -21,7 +21,6 @@ struct sl_tls_cert {
 	char *names[]; /* lower case; wildcards begin with "*." */
 };
 
-/* Used until the SSL_CTX is created. */
 struct sl_tls_pair {
 	struct sl_tls_cert *cert;
 	X509 *leaf;
@@ -34,20 +33,22 @@ struct sl_tls_diag {
 	struct conf_diags *mistakes;
 	int line;
 };
+/* Adds a mistake of the line. */
 void sl_tls_diagnose(const struct sl_tls_diag *to, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Loads a pair. Returns false after reporting an error. The caller must always free the pair. */
+/* Loads a pair. False: an error was reported. The caller must always free the pair. */
 bool sl_tls_pair_load(struct sl_tls_pair *p, const struct sl_cfg_file *cert,
 		      const struct sl_cfg_file *key, struct conf_diags *mistakes);
+/* Frees its parts, not p. */
 void sl_tls_pair_free(struct sl_tls_pair *p);
-/* Reads all certificates. Returns NULL after reporting an error. */
+/* Returns PEM certificates, for the caller to free. NULL: an error was reported. */
 STACK_OF(X509) * sl_tls_read_certs(const struct sl_cfg_file *f, const struct sl_tls_diag *to);
-/* Reads a file of at most `max` bytes. Returns its length, or -1 after reporting an error. */
+/* Returns the length read to buf. -1: an error was reported. */
 int sl_tls_read_secret(const struct sl_cfg_file *f, const char *what, uint8_t *buf, size_t max,
 		       const struct sl_tls_diag *to);
 
-/* Drops a reference; the last one frees the certificate. */
+/* Drop and take a reference; NULL is allowed. Any thread. */
 void sl_tls_cert_put(struct sl_tls_cert *c);
 static inline struct sl_tls_cert *sl_tls_cert_get(struct sl_tls_cert *c)
 {
@@ -58,7 +59,7 @@ static inline struct sl_tls_cert *sl_tls_cert_get(struct sl_tls_cert *c)
 
 /* Returns true if `name` (lower case) matches; a wildcard matches the leftmost label (RFC 6125). */
 bool sl_tls_cert_covers(const struct sl_tls_cert *c, struct sl_span name);
-/* Returns true if `name` is listed; wildcards do not count. */
+/* Same without wildcards. */
 bool sl_tls_cert_names(const struct sl_tls_cert *c, struct sl_span name);
 
 #endif

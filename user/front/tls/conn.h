@@ -70,7 +70,7 @@ struct sl_tls_conn {
 	uint8_t message[SL_TLS_KEY_UPDATE_LEN];
 	uint16_t update_credit;
 	uint16_t piece_max; /* largest content of a record, both directions */
-	uint8_t depth;      /* nested calls into the layer above */
+	uint8_t depth;      /* nested upcalls */
 	bool paused;        /* `plain` was not taken completely */
 	bool update_due;
 	bool again; /* `resume` was called within `input` */
@@ -91,7 +91,7 @@ struct sl_tls {
 	/* Open record, gathered in the frame that leaves next. */
 	struct sl_tls_conn *writer;
 	uint8_t *record;
-	size_t content, room; /* space for the whole record */
+	size_t content, room;
 	struct {
 		struct sl_list conns; /* holding frames, oldest first */
 		uint32_t frames;
@@ -106,56 +106,58 @@ struct sl_tls {
 	struct sl_tls_stats stats;
 };
 
-/* tls.c. Counts `why`, sends its alert, closes, and tells the layer above. */
+/* Counts `why`, sends its alert, closes, and tells the layer above. */
 SL_COLD void sl_tls_fail(struct sl_tls_conn *c, enum sl_tls_end why);
 /* Like sl_tls_fail(), without an alert. */
 void sl_tls_end(struct sl_tls_conn *c, enum sl_tls_end why);
 /* Like sl_tls_end(), but resets the transport. */
 void sl_tls_break(struct sl_tls_conn *c, enum sl_tls_end why);
-/*
- * Rejects a connection for overload. The reset is delayed: a client that is reset reconnects at
- * once.
- */
+/* Rejects a connection; a late reset delays its next attempt. */
 void sl_tls_shed(struct sl_tls_conn *c);
-/* Bracket an upcall. sl_tls_leave() returns false if the connection is gone. */
+/* Bracket an upcall. sl_tls_leave() returns false if the connection was freed. */
 static inline void sl_tls_enter(struct sl_tls_conn *c)
 {
 	c->depth++;
 }
-/* Ends an upcall; the outermost frees a connection that is gone. */
 bool sl_tls_leave(struct sl_tls_conn *c);
 /* After held bytes: resumes the layer below, or handles its end. */
 void sl_tls_go_on(struct sl_tls_conn *c);
+/* Convert a cause and an alert (OTHER: unknown). */
 uint8_t sl_tls_alert_of(enum sl_tls_end why);
 enum sl_tls_end sl_tls_end_of(uint8_t alert);
 
-/* handshake.c. Returns the bucket of the client address (IPv6: /64), which must be known. */
+/* Returns the bucket of the client address (IPv6: /64), which must be known. */
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c);
-/* Processes handshake bytes in `backlog`. */
+/* Passes complete records to a thread, or rejects the connection. */
 void sl_tls_hello(struct sl_tls_conn *c);
 /* Writes handshake output, then applies the step's result. */
 void sl_tls_hs_send(struct sl_tls_conn *c);
-/* Detaches the handshake of an ending connection. */
+/* Detaches an ending connection. */
 void sl_tls_hs_leave(struct sl_tls_conn *c);
 
-/* rx_backlog.c. Appends a chunk's bytes from `at`, with its frame if any. False: no memory. */
+/* Appends a chunk's bytes from `at`, with its frame if any. False: no memory. */
 bool sl_tls_backlog_add(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at);
 bool sl_tls_backlog_add_copy(struct sl_tls_conn *c, const uint8_t *bytes, size_t len);
+/* Removes the first bytes, which must be there. */
 void sl_tls_backlog_drop(struct sl_tls_conn *c, size_t len);
-/* Remove or insert the first frame. */
+/* Removes and returns the first frame, now the caller's; not if empty. */
 struct sl_frame *sl_tls_backlog_pop(struct sl_tls_conn *c);
+/* Puts a frame in front, and takes it. */
 void sl_tls_backlog_push(struct sl_tls_conn *c, struct sl_frame *f);
+/* Frees all. */
 void sl_tls_backlog_free(struct sl_tls_conn *c);
+/* Copies the first bytes. Returns how many. */
 size_t sl_tls_backlog_peek(const struct sl_tls_conn *c, uint8_t *to, size_t max);
 
-/* rx.c. Process held bytes, or a chunk. sl_tls_take() returns the bytes used. */
+/* Process held bytes, or a chunk. sl_tls_take() returns the bytes used. */
 void sl_tls_pump(struct sl_tls_conn *c);
 size_t sl_tls_take(struct sl_tls_conn *c, struct sl_chunk *chunk);
 
-/* Writes bytes into records and returns how many; `beyond` as in lay(). */
+/* Returns the bytes written; `beyond` as in lay(). */
 size_t sl_tls_write(struct sl_tls_conn *c, const uint8_t *bytes, size_t len, bool beyond);
-/* tx.c. Seals the worker's open record, if any. */
+/* Seals the worker's open record, if any. */
 void sl_tls_seal_open(struct sl_tls *t);
+/* sl_conn_ops: those of the transport less overhead. */
 size_t sl_tls_room(const struct sl_tls_conn *c);
 bool sl_tls_fits(const struct sl_tls_conn *c, size_t len);
 /* Sends a separate record. Returns false without room. */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's side of handshakes: complete records go to a thread, whose output is sent.
- *
  *   HELLO --complete records--> AWAY --MORE--> HELLO ...
  *                              '---DONE--> OPEN     '---FAILED--> CLOSED
  *
- * Overload: a new handshake evicts the oldest that waits for its client for more than GRACE_MS. The
- * queue's last quarter is for clients with tickets or later steps. When many run, each bucket gets
- * a small share; the last ones are for buckets without one. Threads first serve addresses with few.
+ * Overload: a new handshake evicts the oldest that waits for its client for over GRACE_MS. The
+ * queue's last quarter is for tickets or later steps. Threads prefer addresses
+ * with few.
  */
 #include <openssl/crypto.h>
 #include <string.h>
@@ -61,7 +59,6 @@ static bool submit_handshake(struct sl_tls *t, struct sl_tls_hs *hs)
 	return false;
 }
 
-/* A thread frees its SSL. */
 static void end_hs(struct sl_tls *t, struct sl_tls_hs *hs)
 {
 	hs->step = SL_TLS_LEFT;
@@ -130,7 +127,6 @@ static size_t whole_records(const struct sl_tls_hs *hs, size_t len)
 	return at;
 }
 
-/* The connection's first record must be a ClientHello. Returns true if the record is complete. */
 static bool begins_well(struct sl_tls_conn *c)
 {
 	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
@@ -272,7 +268,7 @@ static void take_result(struct sl_tls_conn *c, struct sl_tls_hs *hs)
 		sl_tls_go_on(c);
 }
 
-/* A long flight may exceed what the transport takes at once. */
+/* The transport may not take a long flight at once. */
 void sl_tls_hs_send(struct sl_tls_conn *c)
 {
 	const struct sl_conn *below = &c->filter.below;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses the start of a ClientHello (RFC 8446 4.1.2) for the queue priority. */
 #include "front/tls/conn.h"
 
 enum { CLIENT_HELLO = 1, PRE_SHARED_KEY = 41, RANDOM = 2 + 32, TICKET_NAME = 16 };
@@ -25,7 +24,7 @@ bool sl_tls_hello_ticket(struct sl_span records, uint8_t name[TICKET_NAME])
 	struct sl_span hello, skipped, extensions, extension, identities, identity;
 	unsigned type;
 
-	/* Only if in one record, as is common. */
+	/* Only if in one record. */
 	if (records.len < SL_TLS_HEAD + 4 || records.ptr[SL_TLS_HEAD] != CLIENT_HELLO)
 		return false;
 	records = sl_span_skip(records, SL_TLS_HEAD + 1);

@@ -9,7 +9,6 @@
 
 enum { WARN_DAYS = 30, DAY_S = 86400 };
 
-/* Tickets survive a reload. */
 static struct sl_tls_tickets *own_tickets(void)
 {
 	static struct sl_tls_tickets *own;

@@ -169,7 +169,6 @@ void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir)
 	OPENSSL_cleanse(dir, sizeof(*dir));
 }
 
-/* Also returns the next record's nonce (RFC 8446 5.3). */
 static const struct sl_aead_key *
 begin_record(struct sl_tls_ciphers *c, const struct sl_tls_dir *dir, uint8_t nonce[SL_TLS_IV])
 {
@@ -215,7 +214,6 @@ bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t
 		len += pieces[i].len;
 	if (len <= SL_TLS_TAG)
 		return false;
-	/* The tag ends the pieces. */
 	while (want && cnt--) {
 		size_t n = pieces[cnt].len < want ? pieces[cnt].len : want;
 

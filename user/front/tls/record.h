@@ -5,8 +5,7 @@
  *   [ head 5 | content | type | zeros ... | tag 16 ]
  *            '------ encrypted -----------'
  *
- * Expanding a key takes longer than sealing a small record. So each worker caches expanded keys by
- * connection and direction. An idle connection stores only struct sl_tls_dir.
+ * Each worker caches expanded keys; an idle connection has only struct sl_tls_dir.
  */
 #ifndef SL_FRONT_TLS_RECORD_H
 #define SL_FRONT_TLS_RECORD_H
@@ -38,11 +37,12 @@ struct sl_tls_dir {
 
 struct sl_tls_ciphers;
 
-/* Returns NULL without memory. */
+/* Returns a worker's cache, or NULL without memory. */
 struct sl_tls_ciphers *sl_tls_ciphers_new(void);
+/* Frees c, which may be NULL. */
 void sl_tls_ciphers_free(struct sl_tls_ciphers *c);
 
-/* Returns the suite, or SL_TLS_SUITE_CNT if not supported. */
+/* Convert an IANA number (SL_TLS_SUITE_CNT: unknown); return name and length of secrets. */
 enum sl_tls_suite sl_tls_suite_of(uint16_t number);
 const char *sl_tls_suite_name(enum sl_tls_suite suite);
 size_t sl_tls_secret_len(enum sl_tls_suite suite);
@@ -53,25 +53,28 @@ size_t sl_tls_secret_len(enum sl_tls_suite suite);
  */
 bool sl_tls_take_secret(const char *line, struct sl_tls_dir *client, struct sl_tls_dir *server);
 
-/* HKDF-Expand-Label of RFC 8446 7.1; `len` is at most the hash length. False: library error. */
+/*
+ * HKDF-Expand-Label (RFC 8446 7.1) to `out`; `len`: at most the hash length. False: library error.
+ */
 bool sl_tls_expand(enum sl_tls_suite suite, const uint8_t *secret, const char *label, uint8_t *out,
 		   size_t len);
-/* Derives key and IV from dir->secret; records start at `seq`. Any thread. */
+/* Derives key and IV from dir->secret; records start at `seq`. False: library error. Any thread. */
 bool sl_tls_dir_derive(struct sl_tls_dir *dir, uint64_t seq);
-/* Derives the next secret and its key, RFC 8446 7.2. */
+/* Derives the next secret and keys (RFC 8446 7.2). False: library error. */
 bool sl_tls_dir_update(struct sl_tls_ciphers *c, struct sl_tls_dir *dir);
-/* Wipes the keys, also in the table. */
+/* Wipes secrets, also in the cache. */
 void sl_tls_dir_wipe(struct sl_tls_ciphers *c, struct sl_tls_dir *dir);
 
 /*
- * Seals a record in place. `rec`: space for the header, `len` bytes of content, `SL_TLS_OVERHEAD -
+ * Seals a record. `rec`: space for the header, `len` bytes of content, `SL_TLS_OVERHEAD -
  * SL_TLS_HEAD` free bytes. Returns the record's length.
  */
 size_t sl_tls_seal(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, uint8_t type, uint8_t *rec,
 		   size_t len);
 
 /*
- * Decrypts a record's body in place. Returns false if the tag is wrong: the bytes must not be used.
+ * Opens a record, and advances `seq`. Returns false if the tag is wrong: its bytes must not be
+ * used.
  */
 bool sl_tls_open(struct sl_tls_ciphers *c, struct sl_tls_dir *dir, const uint8_t head[SL_TLS_HEAD],
 		 const struct sl_tls_piece *pieces, unsigned cnt);

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Complete records are decrypted in place and offered at once. Incomplete records, and content not
- * taken, are held (rx_backlog.c).
- */
 #include <string.h>
 
 #include "front/tls/conn.h"
@@ -23,7 +19,7 @@ static bool note_quiet_record(struct sl_tls_conn *c)
 	return false;
 }
 
-/* RFC 8446 5.1: an alert is exactly one record; 5.4: not empty. */
+/* RFC 8446 5.1, 5.4 */
 static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	if (len != 2) {
@@ -44,7 +40,7 @@ static bool take_alert(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 	return false;
 }
 
-/* Checks `len` bytes of a KeyUpdate, RFC 8446 4.6.3. CNT: valid so far. */
+/* RFC 8446 4.6.3. CNT: valid so far. */
 static enum sl_tls_end find_mistake(const uint8_t *message, size_t len)
 {
 	static const uint8_t length[] = {0, 0, 1};
@@ -79,7 +75,7 @@ static bool take_update(struct sl_tls_conn *c)
 	return false;
 }
 
-/* After the handshake only KeyUpdate is allowed; it may be split over records. */
+/* Only KeyUpdate, which may be split. */
 static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len)
 {
 	size_t room = sizeof(c->message) - c->message_len, n = len < room ? len : room;
@@ -100,7 +96,6 @@ static bool take_message(struct sl_tls_conn *c, const uint8_t *bytes, size_t len
 	return take_update(c);
 }
 
-/* Returns false if input must stop. */
 static bool take_control(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_t len)
 {
 	switch (type) {
@@ -124,7 +119,6 @@ static bool head_is_good(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD])
 	return false;
 }
 
-/* Skips zero padding. Returns the content's length. */
 static size_t strip_padding(const struct sl_tls_piece *pieces, unsigned cnt, uint8_t *type)
 {
 	size_t end = 0, limit;
@@ -159,7 +153,7 @@ static bool open_record(struct sl_tls_conn *c, const uint8_t head[SL_TLS_HEAD],
 	*content = strip_padding(pieces, cnt, type);
 	if (sl_likely(*content <= c->piece_max && (!c->message_len || *type == SL_TLS_HANDSHAKE)))
 		return true;
-	/* RFC 8446 5.1: the records of a message must be adjacent. */
+	/* RFC 8446 5.1 */
 	sl_tls_fail(c, *content > c->piece_max ? SL_TLS_END_OVERFLOW : SL_TLS_END_UNEXPECTED);
 	return false;
 }
@@ -176,7 +170,6 @@ static size_t offer_piece(struct sl_tls_conn *c, struct sl_chunk *piece, bool *a
 	return used;
 }
 
-/* The frame may be taken, so it leaves the list meanwhile. */
 static bool offer_frame(struct sl_tls_conn *c)
 {
 	struct sl_umem *u = c->tls->cfg.umem;
@@ -202,7 +195,6 @@ static bool offer_frame(struct sl_tls_conn *c)
 	return !c->paused;
 }
 
-/* Returns false if the layer above takes no more or is gone. */
 static bool offer_backlog(struct sl_tls_conn *c)
 {
 	const struct sl_frame *f = c->backlog.head;
@@ -222,7 +214,6 @@ static bool offer_backlog(struct sl_tls_conn *c)
 	return !c->paused;
 }
 
-/* Returns false if incomplete, or if processing must stop. */
 static bool open_backlog(struct sl_tls_conn *c)
 {
 	struct sl_tls_piece pieces[PIECES_MAX];
@@ -282,10 +273,6 @@ static bool keep_chunk(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at)
 	return false;
 }
 
-/*
- * Offers content of a record that ends at `end`. Returns false if the chunk's rest was held or the
- * connection is over.
- */
 static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, size_t n, size_t end)
 {
 	struct sl_chunk piece = {
@@ -294,7 +281,7 @@ static bool offer_at(struct sl_tls_conn *c, struct sl_chunk *chunk, size_t at, s
 	bool alive;
 	size_t used;
 
-	if (f) { /* nothing else is in the frame: it may be taken */
+	if (f) { /* the whole frame may be taken */
 		f->data = (uint8_t *)(uintptr_t)piece.ptr;
 		f->len = (uint16_t)n;
 		piece.frame = f;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backlog of received bytes in frames of the worker: at most one record and one frame per
- * connection. All may hold an eighth of the frames. Beyond that, addresses that hold most lose
- * connections, oldest first.
+ * At most one record and one frame per connection, and an eighth of all frames; then addresses that
+ * hold most lose connections, oldest first.
  */
 #include <string.h>
 
@@ -24,7 +23,6 @@ static uint32_t frames_of(const struct sl_tls_conn *c)
 	return n;
 }
 
-/* Frames of `but` do not count. */
 static struct sl_list *heaviest_bucket(struct sl_tls *t, struct sl_tls_conn *but)
 {
 	uint32_t own = sl_tls_bucket_of(but), most = 0;
@@ -41,7 +39,6 @@ static struct sl_list *heaviest_bucket(struct sl_tls *t, struct sl_tls_conn *but
 	return conns;
 }
 
-/* Prefers one that waits for its client, among the oldest; otherwise the oldest. */
 static struct sl_tls_conn *find_holder(struct sl_tls *t, struct sl_tls_conn *but)
 {
 	const struct sl_list *l, *conns = heaviest_bucket(t, but);

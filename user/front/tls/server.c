@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS state of a listener. Certificates with the same names form a group; OpenSSL selects by the
- * client's signature algorithms. A group has one SSL_CTX per thread.
+ * Certificates with the same names form a group; OpenSSL selects by the client's signature
+ * algorithms. A group has one SSL_CTX per thread.
  */
 #include "front/tls/server.h"
 
@@ -54,7 +54,6 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Looks for the exact name, then a wildcard, otherwise returns the first. */
 static const struct tls_group *find_group(const struct sl_tls_server *s, struct sl_span name)
 {
 	for (unsigned i = 0; i < s->group_cnt; i++) {
@@ -88,9 +87,8 @@ static int choose_group(SSL *ssl, int *alert, void *arg)
 }
 
 /*
- * Formatting all five secrets costs a twelfth of a handshake. So the callback is installed only
- * after a Finished message. OpenSSL then logs the wanted secrets and, before the server's, the
- * exporter secret.
+ * Formatting secrets is slow: installed after a Finished message, when only this and the exporter
+ * secret follow.
  */
 static void take_secret(const SSL *ssl, const char *line)
 {
@@ -140,7 +138,7 @@ static uint16_t text_of_bio(BIO *bio, char *to, size_t size)
 	return (uint16_t)len;
 }
 
-/* A comma in a name is percent-encoded: it separates names. */
+/* A comma separates names. */
 static void print_name(BIO *to, const char *kind, const ASN1_STRING *name)
 {
 	const uint8_t *text = ASN1_STRING_get0_data(name);
@@ -168,7 +166,6 @@ static void print_san(BIO *to, const X509 *x)
 	GENERAL_NAMES_free(all);
 }
 
-/* Printable ASCII is safe in a header field. */
 static bool is_clean(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -196,7 +193,7 @@ static bool describe_client(struct sl_tls_hs *hs, const X509 *x)
 	return ok;
 }
 
-/* Rejects a certificate whose identity cannot be passed to the backend. */
+/* Rejects identities that cannot be passed to the backend. */
 static int check_client(int good, X509_STORE_CTX *store)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -219,7 +216,9 @@ static uint16_t piece_max(const SSL *ssl)
 	const SSL_SESSION *session = SSL_get_session(ssl);
 	uint8_t code = session ? SSL_SESSION_get_max_fragment_length(session) : 0;
 
-	return code >= 1 && code <= 4 ? (uint16_t)(256u << code) : SL_TLS_PLAIN_MAX;
+	if (code >= 1 && code <= 4)
+		return (uint16_t)(256u << code);
+	return SL_TLS_PLAIN_MAX;
 }
 
 static bool finish_handshake(struct sl_tls_hs *hs)
@@ -242,7 +241,7 @@ static bool finish_handshake(struct sl_tls_hs *hs)
 	if (suite == SL_TLS_SUITE_CNT || !sl_tls_dir_derive(&hs->rx, 0) ||
 	    !sl_tls_dir_derive(&hs->tx, sealed))
 		return false;
-	/* check_client() did this in a full handshake. */
+	/* A full handshake has called check_client(). */
 	if (hs->resumed && SSL_get0_peer_certificate(hs->ssl) &&
 	    !describe_client(hs, SSL_get0_peer_certificate(hs->ssl)))
 		return false;
@@ -335,10 +334,7 @@ void sl_tls_hs_end(struct sl_tls_hs *hs)
 	hs->cert = NULL;
 }
 
-/*
- * A ticket is valid only with the same client authentication. The session ID context covers the CA
- * files: they may differ between gateways with the same ticket keys.
- */
+/* The same client authentication and CA files: gateways with the same ticket keys may differ. */
 static bool set_context(SSL_CTX *ctx, const struct sl_cfg_tls *cfg, STACK_OF(X509) * cas)
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();

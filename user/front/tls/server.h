@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes with OpenSSL and memory BIOs:
+ * Handshakes with OpenSSL and memory BIOs.
  *
- *   worker    in --> [ thread: sl_tls_hs_step ] --> out, and at the end keys
- *
- * Either the worker or the thread owns a struct sl_tls_hs. Rings pass it on.
+ * Either the worker or the thread owns a struct sl_tls_hs.
  */
 #ifndef SL_FRONT_TLS_SERVER_H
 #define SL_FRONT_TLS_SERVER_H
@@ -54,50 +52,49 @@ struct sl_tls_hs {
 	uint8_t alpn;
 	uint16_t piece_max; /* DONE: record limit, RFC 6066 4 */
 	uint8_t thread;     /* has the SSL; below sl_tls_server_threads() */
-	uint8_t worker;     /* worker to return it to */
+	uint8_t worker;     /* takes it back */
 	uint16_t bucket;
 	uint32_t in_len, in_used;
-	uint32_t out_len, out_sent; /* bytes of `out`; written ones */
-	uint8_t *out;               /* `here`, or allocated for a long flight */
-	struct sl_tls_dir rx, tx;   /* valid when DONE; secrets earlier */
-	struct sl_tls_cert *cert;   /* a reference */
+	uint32_t out_len, out_sent;
+	uint8_t *out;             /* `here`, or allocated for a long flight */
+	struct sl_tls_dir rx, tx; /* valid when DONE; secrets earlier */
+	struct sl_tls_cert *cert; /* a reference */
 	uint16_t sni_len, subject_len, san_len;
 	char sni[SL_TLS_NAME_MAX], subject[SL_TLS_IDENTITY_MAX], san[SL_TLS_IDENTITY_MAX];
 	uint8_t in[SL_TLS_HS_BYTES];
 	uint8_t here[SL_TLS_HS_BYTES];
 };
 
-/* Makes one step: consumes hs->in, sets hs->out and hs->step. Any thread. */
+/* Consumes hs->in, sets hs->out and hs->step. Any thread. */
 void sl_tls_hs_step(struct sl_tls_hs *hs, uint64_t now_ns);
-/* Frees the thread's part and wipes secrets. */
+/* Frees the thread's part and wipes secrets; hs stays the worker's. */
 void sl_tls_hs_end(struct sl_tls_hs *hs);
 
 /*
- * Creates a listener's TLS state. Returns NULL after reporting errors. `own`: shared ticket keys,
- * if no file is configured. Thread-safe; connections and handshakes hold references.
+ * Creates a listener's TLS state. NULL: errors were reported. `own`: shared ticket keys without a
+ * file. Thread-safe; connections and handshakes hold references.
  */
 struct sl_tls_server *sl_tls_server_new(const struct sl_cfg_tls *cfg, struct sl_tls_tickets *own,
 					struct conf_diags *mistakes);
+/* Return s with another reference; drop one (s may be NULL), the last frees s. Any thread. */
 struct sl_tls_server *sl_tls_server_get(struct sl_tls_server *s);
 void sl_tls_server_put(struct sl_tls_server *s);
 
-/* Returns the number of threads; each has its own SSL_CTX. */
+/* Returns the number of threads, each with its own SSL_CTX. */
 unsigned sl_tls_server_threads(const struct sl_tls_server *s);
-/* Returns certificate `i` of the file, or NULL after the last. */
+/* Returns the i-th certificate, owned by s; NULL: no more. */
 const struct sl_tls_cert *sl_tls_server_cert(const struct sl_tls_server *s, unsigned i);
+/* Returns the ticket keys, owned by s. */
 struct sl_tls_tickets *sl_tls_server_tickets(struct sl_tls_server *s);
 
-/* hello.c. Gets 16 bytes of a ClientHello's first ticket. False: none. */
+/* Gets the name of the ticket's key. Returns false without a ticket. */
 bool sl_tls_hello_ticket(struct sl_span records, uint8_t name[16]);
 
-/*
- * Creates the servers of all TLS listeners. Returns 0, or -1 and error lines in `err`.
- * sl_config_free() frees them.
- */
+/* Creates the servers of all TLS listeners, freed by sl_config_free(). On error `err` has lines. */
 int sl_tls_load(struct sl_config *c, struct sl_err *err);
 /* Logs when each certificate expires. */
 void sl_tls_log_ends(const struct sl_config *c);
-/* Reports certificates that expire within 30 days or have expired. */
+/* Reports certificates that have expired or do so within 30 days. */
 void sl_tls_each_warning(const struct sl_config *c, sl_config_warn_fn *fn, void *arg);
 
 #endif

@@ -89,7 +89,6 @@ void sl_tls_tickets_put(struct sl_tls_tickets *t)
 	munmap(t, sizeof(*t));
 }
 
-/* A new key every hour; only the previous one is kept. */
 static void rotate_keys(struct sl_tls_tickets *t, uint64_t now_ns)
 {
 	struct ticket_key next;
@@ -156,6 +155,6 @@ int sl_tls_tickets_use(struct sl_tls_tickets *t, uint8_t name[NAME], uint8_t *iv
 		     ? 1
 		     : -1;
 	OPENSSL_cleanse(&k, sizeof(k));
-	/* RFC 8446 C.4: tickets are used once, so the client gets a new one. */
+	/* RFC 8446 C.4: tickets are used once. */
 	return rc == 1 && !seal ? 2 : rc;
 }

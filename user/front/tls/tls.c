@@ -24,7 +24,6 @@ uint8_t sl_tls_alert_of(enum sl_tls_end why)
 	return alerts[why];
 }
 
-/* Certificate alerts share one cause. */
 enum sl_tls_end sl_tls_end_of(uint8_t alert)
 {
 	unsigned i = SL_TLS_END_VERSION;
@@ -59,7 +58,7 @@ static void free_conn(struct sl_tls_conn *c)
 	sl_mempool_put(&t->conns, c);
 }
 
-/* Only marks it while the layer above is on the stack. */
+/* Only marks it during an upcall. */
 static void let_go(struct sl_tls_conn *c)
 {
 	c->state = SL_TLS_CLOSED;
@@ -248,7 +247,7 @@ static bool up_write_head(void *self, const void *bytes, size_t len)
 		return c->state == SL_TLS_CLOSED;
 	if (sl_tls_write(c, bytes, len, true) == len)
 		return true;
-	/* A part is already written, which cannot be reported. */
+	/* A part is written, which cannot be reported. */
 	c->state = SL_TLS_CLOSED;
 	c->filter.below.ops->close(c->filter.below.self);
 	return true;

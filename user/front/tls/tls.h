@@ -6,9 +6,8 @@
  *   transport --> [ rx.c: records decrypted in place ] --> front
  *   transport <-- [ tx.c: records encrypted in place ] <-- front
  *
- * A front writes into the frame that leaves, behind space for a record header. The record is sealed
- * when the frame is full, another connection writes, or output is built. No plaintext is delivered
- * before its tag is verified.
+ * A record is sealed when the frame is full, another connection writes, or output is built. No
+ * plaintext is delivered before its tag is verified.
  *
  * Not supported: TLS 1.2 and older, 0-RTT, renegotiation, post-handshake client authentication.
  */
@@ -20,10 +19,7 @@
 
 struct sl_tls;
 
-/*
- * Causes for the end of a handshake or connection: alert (RFC 8446 6.2; 255: none), metric label,
- * help text.
- */
+/* Causes of an end: alert (RFC 8446 6.2; 255: none), metric label, help text. */
 #define SL_TLS_ENDS(X)                                                                             \
 	X(PEER, 255, "peer_alert", "the client sent an alert")                                     \
 	X(GONE, 255, "gone", "the client closed or was too slow")                                  \
@@ -59,7 +55,7 @@ enum sl_tls_end {
 struct sl_tls_stats {
 	uint64_t full, resumed;
 	uint64_t ends[SL_TLS_END_CNT]; /* incomplete handshakes, broken connections */
-	uint64_t waited_ns;            /* total time in the threads' queues */
+	uint64_t waited_ns;
 	uint64_t steps;
 	uint64_t records_in, records_out;
 	uint64_t key_updates;
@@ -73,18 +69,17 @@ struct sl_tls_config {
 	struct sl_umem *umem;
 	const uint64_t *now_ns;
 	/*
-	 * Passes a handshake to a thread; step SL_TLS_LEFT: only to be freed. Returns false if the
-	 * queue is full.
+	 * Passes a handshake to a thread; SL_TLS_LEFT: only to be freed. False: the queue is full.
 	 */
 	bool (*submit)(void *arg, struct sl_tls_hs *hs);
-	/* Calls sl_tls_result() for returned handshakes. Returns their number. May be NULL. */
+	/* Calls sl_tls_result() for returned handshakes. Returns their number. */
 	unsigned (*collect)(void *arg, struct sl_tls *t);
 	void *arg;
 };
 
-/* Returns NULL and errno on error. */
+/* Returns the state of one worker, or NULL. */
 struct sl_tls *sl_tls_create(const struct sl_tls_config *cfg);
-/* All connections must be closed and all handshakes returned. */
+/* Frees t. All connections must be closed and all handshakes returned. */
 void sl_tls_destroy(struct sl_tls *t);
 
 /* Functions of sl_filter_maker; arg is the struct sl_tls. */
@@ -94,12 +89,13 @@ unsigned sl_tls_poll(void *arg);
 uint64_t sl_tls_next_ns(void *arg);
 void sl_tls_flush(void *arg);
 
-/* Sets each listener's TLS state for new connections. */
+/* References the servers of a configuration, and drops earlier ones. */
 void sl_tls_set_listeners(struct sl_tls *t, const struct sl_config *cfg);
-/* Takes back a handshake after a step. */
+/* Continues a handshake that a thread returned, or frees it. */
 void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs);
-/* Returns the handshakes held by threads. */
+/* Returns how many handshakes threads have. */
 uint32_t sl_tls_queued(const struct sl_tls *t);
+/* Copies the counters. */
 void sl_tls_stats(const struct sl_tls *t, struct sl_tls_stats *out);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending: content goes into the frame that leaves next, behind space for a record header. A worker
- * has at most one open record.
+ * Content goes into the frame that leaves next. A worker has at most one open record.
  *
  *   frame that leaves:  [ sealed records ... | head | content so far |   type, tag   ]
  *                                             ^ t->record    t->content     t->room
@@ -70,7 +69,6 @@ bool sl_tls_say(struct sl_tls_conn *c, uint8_t type, const uint8_t *bytes, size_
 	return true;
 }
 
-/* Our own, or the reply to the client's. */
 static bool update_key(struct sl_tls_conn *c)
 {
 	static const uint8_t message[] = {24, 0, 0, 1, 0}; /* update_not_requested */
@@ -78,7 +76,7 @@ static bool update_key(struct sl_tls_conn *c)
 	if (!sl_tls_say(c, SL_TLS_HANDSHAKE, message, sizeof(message)))
 		return false;
 	if (!sl_tls_dir_update(c->tls->ciphers, &c->tx)) {
-		/* The layer above is on the stack: it cannot be called. */
+		/* The layer above is on the stack. */
 		c->tls->stats.ends[SL_TLS_END_INTERNAL]++;
 		c->state = SL_TLS_CLOSED;
 		c->filter.below.ops->close(c->filter.below.self);

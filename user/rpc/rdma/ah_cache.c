@@ -16,10 +16,22 @@ static struct ah_entry *entries[AH_CACHE_MAX];
 static struct sl_list idle = {&idle, &idle};
 static unsigned cnt;
 static unsigned changes; /* of GID tables */
+static pid_t owner;      /* process that made the entries */
+
+/* A forked child must not destroy the handles of its parent. */
+static void forget_parents(void)
+{
+	if (owner == getpid())
+		return;
+	memset(entries, 0, sizeof(entries));
+	sl_list_init(&idle);
+	cnt = 0;
+	owner = getpid();
+}
 
 static struct ah_entry **bucket_of(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
-	const uint8_t rest[] = {l->port, l->gid_index, tos};
+	const uint8_t rest[] = {l->port, tos};
 
 	return &entries[sl_fnv32(sl_fnv32(SL_FNV32, gid, 16), rest, sizeof(rest)) % AH_CACHE_MAX];
 }
@@ -42,7 +54,6 @@ static void free_entry(struct ah_entry *n)
 	cnt--;
 }
 
-/* Frees the entry that has been unused for longest. Returns false if all are in use. */
 static bool evict_one(void)
 {
 	struct ah_entry *n = sl_list_first(&idle, struct ah_entry, idle), **at;
@@ -58,7 +69,6 @@ static bool evict_one(void)
 	return true;
 }
 
-/* A handle that is being created for the old table is not added. */
 static void drop_all(struct ibv_context *device, const struct ibv_async_event *ev)
 {
 	(void)device;
@@ -66,6 +76,7 @@ static void drop_all(struct ibv_context *device, const struct ibv_async_event *e
 		return;
 	pthread_mutex_lock(&lock);
 	changes++;
+	forget_parents();
 	while (evict_one()) {
 	}
 	for (unsigned i = 0; i < AH_CACHE_MAX; i++) {
@@ -76,7 +87,6 @@ static void drop_all(struct ibv_context *device, const struct ibv_async_event *e
 	pthread_mutex_unlock(&lock);
 }
 
-/* Adds an entry, which owns `ah`. Returns NULL if there is no room. */
 static struct ah_entry *add_entry(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos,
 				  struct ibv_ah *ah)
 {
@@ -87,7 +97,7 @@ static struct ah_entry *add_entry(const struct rdma_local *l, const uint8_t gid[
 	n = malloc(sizeof(*n));
 	if (!n)
 		return NULL;
-	*n = (struct ah_entry){.local = *l, .tos = tos, .ah = ah};
+	*n = (struct ah_entry){.local = *l, .tos = tos, .ah = ah, .pid = getpid()};
 	memcpy(n->gid, gid, 16);
 	sl_list_init(&n->idle);
 	bucket = bucket_of(l, gid, tos);
@@ -97,11 +107,13 @@ static struct ah_entry *add_entry(const struct rdma_local *l, const uint8_t gid[
 	return n;
 }
 
-/* Lock held, as for all functions above. */
+/* Returns a cached entry's reference. Lock held, as for all functions above. */
 static struct ah_entry *hold_entry(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
-	struct ah_entry *n = find_entry(*bucket_of(l, gid, tos), l, gid, tos);
+	struct ah_entry *n;
 
+	forget_parents();
+	n = find_entry(*bucket_of(l, gid, tos), l, gid, tos);
 	if (n && !n->refs++)
 		sl_list_del(&n->idle);
 	return n;
@@ -121,7 +133,7 @@ struct ah_entry *ah_cache_get(const struct rdma_local *l, const uint8_t gid[16],
 	n = hold_entry(l, gid, tos);
 	may_create = !n && (cnt < AH_CACHE_MAX || !sl_list_empty(&idle));
 	pthread_mutex_unlock(&lock);
-	/* Unlocked: it may take long, and another thread may add the same entry. */
+	/* Unlocked: it may take long. */
 	ah = may_create ? rdma_device->ah_create(l, gid, tos) : NULL;
 	if (!ah)
 		return n;
@@ -142,7 +154,7 @@ static struct ah_job {
 	uint8_t gid[16], tos;
 } job;
 static bool job_running;
-static pid_t job_pid; /* process of that thread */
+static pid_t job_pid;
 static pthread_cond_t job_done = PTHREAD_COND_INITIALIZER;
 
 static void *run_job(void *unused)
@@ -172,7 +184,8 @@ static void start_job(const struct rdma_local *l, const uint8_t gid[16], uint8_t
 }
 
 /*
- * A forked child has no such thread, and must not use a condition that others wait for. Lock held.
+ * Returns true if a resolving thread runs. A forked child has none, and must not use a shared
+ * condition. Lock held.
  */
 static bool is_job_running(void)
 {
@@ -183,7 +196,7 @@ static bool is_job_running(void)
 	return job_running;
 }
 
-/* Waits for what is left of AH_WAIT_MS in this period. Lock held. */
+/* Waits a limited time for the thread. Lock held. */
 static void await_job(void)
 {
 	static uint64_t left_ns, again_ns;
@@ -229,19 +242,27 @@ struct ah_entry *ah_cache_get_nowait(const struct rdma_local *l, const uint8_t g
 	pthread_mutex_unlock(&lock);
 	if (n)
 		return n;
-	/* Faster than a thread, which would have to be scheduled first. */
 	if (rdma_device->neigh_resolved && rdma_device->neigh_resolved(l, gid))
 		return ah_cache_get(l, gid, tos);
 	return get_by_thread(l, gid, tos);
 }
 
-void ah_cache_put(struct ah_entry *n)
+void ah_cache_hold(struct ah_entry *n)
 {
 	pthread_mutex_lock(&lock);
-	n->refs--;
-	if (!n->refs && n->dropped)
+	n->refs++;
+	pthread_mutex_unlock(&lock);
+}
+
+void ah_cache_put(struct ah_entry *n)
+{
+	bool unused;
+
+	pthread_mutex_lock(&lock);
+	unused = !--n->refs && n->pid == getpid();
+	if (unused && n->dropped)
 		free_entry(n);
-	else if (!n->refs)
+	else if (unused)
 		sl_list_add_tail(&idle, &n->idle);
 	pthread_mutex_unlock(&lock);
 }

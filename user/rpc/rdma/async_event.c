@@ -16,7 +16,7 @@ enum {
 struct device_source {
 	struct service_source base;
 	struct ibv_context *device; /* NULL: unused */
-	pid_t pid;                  /* whose service thread reads it */
+	pid_t pid;
 };
 
 struct port_watch {
@@ -27,10 +27,10 @@ struct port_watch {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sl_list ports = {&ports, &ports}; /* struct port_watch */
+static struct sl_list ports = {&ports, &ports};
 static unsigned port_changes;
 static struct device_source devices[DEVICES_MAX];
-static struct async_event_handler *handlers; /* a listed one stays */
+static struct async_event_handler *handlers;
 
 void async_event_subscribe(struct async_event_handler *h)
 {
@@ -120,7 +120,7 @@ void rdma_port_unwatch(struct rdma_port *base)
 	free(p);
 }
 
-/* The device comes back with another context. */
+/* Stops reading a removed device's events. The device comes back with another context. */
 static void remove_device(struct device_source *s)
 {
 	service_source_remove(s->device->async_fd);
@@ -164,7 +164,6 @@ static void handle_device(struct service_source *base)
 	}
 }
 
-/* Returns the entry of the device, or an unused one; NULL: all in use. */
 static struct device_source *find_source(const struct ibv_context *device, pid_t pid)
 {
 	struct device_source *unused = NULL;

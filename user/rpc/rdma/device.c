@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/rdma/device.h"
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <string.h>
 #include "rpc/rdma/neigh.h"
+#include "rpc/rdma/path.h"
 #include "rpc/rdma/ud_qp.h"
 #include "rpc/rdma/sidr.h"
 #include "rpc/rdma/async_event.h"
@@ -12,11 +14,16 @@ enum { HOP_LIMIT = 64 };
 
 static struct ibv_ah *create_ah(const struct rdma_local *l, const uint8_t gid[16], uint8_t tos)
 {
-	struct ibv_ah_attr attr = {
-		.is_global = 1,
-		.port_num = l->port,
-		.grh = {.sgid_index = l->gid_index, .hop_limit = HOP_LIMIT, .traffic_class = tos}};
+	struct ibv_ah_attr attr = {.is_global = 1,
+				   .port_num = l->port,
+				   .grh = {.hop_limit = HOP_LIMIT, .traffic_class = tos}};
+	int index = rdma_gid_index(((struct ibv_pd *)l->device)->context, l->port, l->gid);
 
+	if (index < 0) {
+		errno = -index;
+		return NULL;
+	}
+	attr.grh.sgid_index = (uint8_t)index;
 	memcpy(attr.grh.dgid.raw, gid, 16);
 	return ibv_create_ah(l->device, &attr);
 }
@@ -44,6 +51,7 @@ const struct rdma_device_ops rdma_device_ibv = {
 	.neigh_resolved = neigh_resolved,
 	.sidr_resolve = sidr_resolve,
 	.sidr_new = sidr_service_new,
+	.sidr_local = sidr_service_local,
 	.sidr_reply = sidr_service_reply,
 	.sidr_free = sidr_service_free,
 };

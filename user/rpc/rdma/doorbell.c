@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A uverbs descriptor can be written only with the credentials that opened it. soft-RoCE posts by
- * write(), which then fails although the work requests are in its ring. The same command as an
- * ioctl has no such check; it is slower, and therefore tried second.
+ * A uverbs descriptor can be written only with the credentials that opened it: soft-RoCE's posts by
+ * write() fail. The slower ioctl has no such check.
  */
 #include "rpc/rdma/doorbell.h"
 

@@ -12,35 +12,16 @@
 
 enum { PROBE_MS = 1000 };
 
-/* Returns the index of the GID in the port's table, or -1. */
-static int gid_index_of(const struct rdma_cm_id *id, const union ibv_gid *gid)
-{
-	struct ibv_gid_entry entry;
-	struct ibv_port_attr port;
-
-	if (ibv_query_port(id->verbs, id->port_num, &port))
-		return -1;
-	for (int i = 0; i < port.gid_tbl_len; i++) {
-		/* RoCE v1 and v2 have equal GIDs; the CM uses v2. */
-		if (ibv_query_gid_ex(id->verbs, id->port_num, (uint32_t)i, &entry, 0) == 0 &&
-		    entry.gid_type != IBV_GID_TYPE_ROCE_V1 &&
-		    memcmp(&entry.gid, gid, sizeof(*gid)) == 0)
-			return i;
-	}
-	return -1;
-}
-
 /* "rxe0/1 gid[1] ::ffff:10.0.0.1 mtu 1024 RC" */
-static void format_path(const struct rdma_cm_id *id, unsigned mtu_code,
-			char text_out[RDMA_PATH_TEXT_LEN])
+static void format_path(struct ibv_context *device, uint8_t port, const uint8_t gid[16],
+			uint32_t mtu, char text_out[RDMA_PATH_TEXT_LEN])
 {
-	const union ibv_gid *gid = &id->route.addr.addr.ibaddr.sgid;
 	char text[INET6_ADDRSTRLEN] = "?";
 
-	(void)inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
+	(void)inet_ntop(AF_INET6, gid, text, sizeof(text));
 	snprintf(text_out, RDMA_PATH_TEXT_LEN, "%.16s/%u gid[%d] %s mtu %u RC",
-		 ibv_get_device_name(id->verbs->device), id->port_num, gid_index_of(id, gid), text,
-		 mtu_code ? 128u << mtu_code : 0);
+		 ibv_get_device_name(device->device), port, rdma_gid_index(device, port, gid), text,
+		 mtu);
 }
 
 static uint64_t port_rate_bps(const struct ibv_port_attr *port)
@@ -64,34 +45,30 @@ static uint64_t port_rate_bps(const struct ibv_port_attr *port)
 	return rate * width * 100 * 1000 * 1000;
 }
 
-int rdma_path_query(struct rdma_path_info *f, const struct rdma_cm_id *id, struct ibv_qp *qp)
+int rdma_path_query(struct rdma_path_info *f, const struct rdma_local *local, uint32_t mtu)
 {
-	struct ibv_qp_init_attr init;
+	struct ibv_context *device = ((struct ibv_pd *)local->device)->context;
 	struct ibv_port_attr port;
-	struct ibv_qp_attr attr;
 
-	if (ibv_query_port(id->verbs, id->port_num, &port) ||
-	    ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU, &init))
+	if (ibv_query_port(device, local->port, &port))
 		return -EIO;
-	/* The path is unset in earlier states. */
-	if (attr.qp_state != IBV_QPS_RTR && attr.qp_state != IBV_QPS_RTS)
-		return -EINVAL;
 	f->rate_bps = port_rate_bps(&port);
 	f->message_max = port.max_msg_sz;
-	f->packet_len = 128u << attr.path_mtu;
-	format_path(id, attr.path_mtu, f->text);
+	format_path(device, local->port, local->gid, mtu, f->text);
 	return 0;
 }
 
-/* Only asks this host's routes. */
 static int resolve_addr(struct rdma_cm_id *id, const struct sl_rpc_rdma *rdma,
 			struct sockaddr_storage *sa)
 {
 	struct pollfd p = {.fd = id->channel->fd, .events = POLLIN};
 	struct rdma_cm_event *ev;
-	int rc = rdma_path_resolve(rdma, id, sa, PROBE_MS);
+	struct sockaddr_storage from;
+	int rc = rdma_path_source(rdma, sa->ss_family, &from);
 	bool found;
 
+	if (!rc)
+		rc = rdma_path_resolve(rdma, id, &from, sa, PROBE_MS);
 	if (rc)
 		return rc;
 	if (poll(&p, 1, PROBE_MS) != 1 || rdma_get_cm_event(id->channel, &ev))
@@ -120,7 +97,8 @@ int sl_rdma_route_info(const char *address, const struct sl_rpc_rdma *rdma, char
 	if (!rc && ibv_query_port(id->verbs, id->port_num, &port))
 		rc = -EIO;
 	if (!rc) {
-		format_path(id, port.active_mtu, found);
+		format_path(id->verbs, id->port_num, id->route.addr.addr.ibaddr.sgid.raw,
+			    128u << port.active_mtu, found);
 		snprintf(text, len, "rdma %s", found);
 	}
 	rdma_destroy_id(id);
@@ -132,7 +110,7 @@ void sl_rdma_preload(void)
 {
 	struct ibv_device **all = ibv_get_device_list(NULL);
 
-	/* Opens no device: uverbs would refuse a process that changes its rights later. */
+	/* Opens no device: uverbs refuses later changes of rights. */
 	if (all)
 		ibv_free_device_list(all);
 }

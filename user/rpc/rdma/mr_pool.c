@@ -16,7 +16,6 @@
 
 enum { NODES = 1024, NODES_PER_WORD = 8 * sizeof(unsigned long) }; /* the kernel's maximum */
 
-/* Registration of the owner's memory. */
 struct shared_mr {
 	struct sl_list node;
 	void *mem;
@@ -99,7 +98,6 @@ void mr_pool_dereg_shared(struct mr_pool *pool, const struct ibv_mr *mr)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Returns memory aligned to huge pages; unmaps the excess. */
 static uint8_t *map_huge(size_t len)
 {
 	uint8_t *at =
@@ -113,7 +111,7 @@ static uint8_t *map_huge(size_t len)
 		munmap(at, skip);
 	if (skip < HUGE)
 		munmap(at + skip + len, HUGE - skip);
-	(void)madvise(at + skip, len, MADV_HUGEPAGE); /* best effort: small pages work, too */
+	(void)madvise(at + skip, len, MADV_HUGEPAGE);
 	return at + skip;
 }
 
@@ -133,7 +131,6 @@ int rdma_numa_node(const struct ibv_context *device)
 	return node;
 }
 
-/* Best effort: may fail without NUMA, without memory on the node, or in a sandbox. */
 static void prefer_numa_node(void *mem, size_t len, int node)
 {
 	unsigned long nodes[NODES / NODES_PER_WORD] = {0};
@@ -239,7 +236,6 @@ void mr_pool_request(struct mr_pool *pool, size_t len)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Keeps the buffer for reuse, up to MR_POOL_KEEP bytes. */
 static void keep_buf(struct mr_pool *pool, struct mr_buf *buf)
 {
 	bool keep;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pool of registered memory, shared by the connections of an interface.
+ * Pool of registered memory, shared by the connections of an interface. Any thread.
  *
  *   shared   the owner's memory (the UMEM), registered once. It must stay mapped until
  *            sl_rpc_wait_closed() has returned
- *   buffers  {tx slots | tx bulk | rx bulk} of one connection, in huge pages if possible. Some
- *            stay registered for reuse; what a peer has written is cleared before
+ *   buffers  {tx slots | tx bulk | rx bulk} of one connection. Some stay registered for reuse
  *
- * One buffer is made ahead by the service thread. Memory is placed on the device's NUMA node.
- *
- * Any thread.
+ * Memory is on the device's NUMA node.
  */
 #ifndef SL_RPC_RDMA_MR_POOL_H
 #define SL_RPC_RDMA_MR_POOL_H
@@ -38,34 +35,37 @@ struct mr_pool {
 	size_t refill_len; /* buffer to make ahead; 0: none */
 };
 
-/* Initialises an empty pool; memory comes from NUMA node `node`. */
+/* Allocates nothing yet. `pd` must outlive the pool. */
 void mr_pool_init(struct mr_pool *pool, struct ibv_pd *pd, int node);
-/* Must have no users. */
+/* Frees unused buffers. The pool must have no users. */
 void mr_pool_fini(struct mr_pool *pool);
 
-/* Returns the memory's registration for reading; NULL: the device cannot. */
+/* Registers memory for reading, once for all users. Returns the registration, or NULL. Blocks. */
 struct ibv_mr *mr_pool_reg_shared(struct mr_pool *pool, void *mem, size_t len);
+/* Ends a use; the last one deregisters. */
 void mr_pool_dereg_shared(struct mr_pool *pool, const struct ibv_mr *mr);
 
-/* Returns a zeroed buffer, perhaps unregistered; NULL and errno. */
+/* Returns a zeroed buffer of `len` bytes, perhaps unregistered; NULL and errno. */
 struct mr_buf *mr_pool_get(struct mr_pool *pool, size_t len);
-/* Registers the buffer if necessary. Blocks. Returns 0 or -errno. */
+/* Registers the buffer unless it is. Returns 0 or -errno. Blocks. */
 int mr_pool_register(struct mr_pool *pool, struct mr_buf *buf);
-/* Requests a buffer for the next mr_pool_refill(). */
+/* Sets the length for the next mr_pool_refill(). */
 void mr_pool_request(struct mr_pool *pool, size_t len);
-/* Makes and registers the requested buffer. Blocks. */
+/* Makes a buffer of that length, if none is unused. Blocks. */
 void mr_pool_refill(struct mr_pool *pool);
-/* Returns a buffer. Clears its last `written` bytes, which the peer cannot write any more. */
+/*
+ * Clears the last `written` bytes and keeps the buffer, or frees it. The peer must have no access.
+ */
 void mr_pool_put(struct mr_pool *pool, struct mr_buf *buf, size_t written);
 
-/* Returns the device's NUMA node, or -1. */
+/* Returns the device's node, or -1. */
 int rdma_numa_node(const struct ibv_context *device);
-/* Returns the group's completion vector (device.h): one per worker. */
+/* Returns the group's completion vector (device.h). */
 int rdma_comp_vector(const struct ibv_context *device, unsigned group);
 
 /*
- * Maps anonymous memory that forks do not inherit, in huge pages if large, preferably on that node.
- * Returns NULL and errno.
+ * Maps memory that forks do not inherit, in huge pages if large, preferably on that node. The
+ * caller unmaps *map_len bytes. NULL: errno.
  */
 void *mr_map(size_t len, int node, size_t *map_len);
 

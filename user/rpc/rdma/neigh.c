@@ -9,11 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/rtattr.h"
+#include "rpc/rdma/path.h"
 
 enum {
 	REPLY_LEN = 1024,
 	ATTRS_LEN = 64, /* two addresses and an interface */
-	/* States in which the kernel sends packets without waiting for ARP or ND. */
 	NUD_USABLE = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE,
 };
 
@@ -69,7 +69,7 @@ static struct neigh_request request_of(unsigned short type)
 					    .nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg))}};
 }
 
-/* The answer is there when send() returns. */
+/* Sends a netlink request. The answer is there when send() returns. */
 static bool query_kernel(int fd, const struct neigh_request *q, unsigned short type,
 			 union neigh_reply *a)
 {
@@ -91,13 +91,11 @@ static void parse_hop(const void *attrs, size_t left, struct neigh_hop *to)
 			memcpy(&to->ifindex, RTA_DATA(at), sizeof(to->ifindex));
 		if (at->rta_type == RTA_GATEWAY && RTA_PAYLOAD(at) == to->address.len)
 			memcpy(to->address.bytes, RTA_DATA(at), to->address.len);
-		/* a gateway of the other family */
 		if (at->rta_type == RTA_VIA)
 			to->ifindex = 0;
 	}
 }
 
-/* Returns the type of the route; RTN_UNSPEC: none. */
 static uint8_t lookup_route(int fd, unsigned ifindex, const struct neigh_addr *from,
 			    struct neigh_hop *to)
 {
@@ -153,7 +151,9 @@ bool neigh_resolved(const struct rdma_local *l, const uint8_t gid[16])
 {
 	const struct ibv_pd *pd = l->device;
 	struct ibv_gid_entry here = {.ndev_ifindex = 0};
+	int index = rdma_gid_index(pd->context, l->port, l->gid);
 
-	return ibv_query_gid_ex(pd->context, l->port, l->gid_index, &here, 0) == 0 &&
+	return index >= 0 &&
+	       ibv_query_gid_ex(pd->context, l->port, (uint32_t)index, &here, 0) == 0 &&
 	       neigh_resolved_on(here.ndev_ifindex, here.gid.raw, gid);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Neighbour entries: tells whether a packet to a host leaves at once. Asks the kernel by netlink.
- * Returns false also on failure. Any thread.
- */
+/* Asks the kernel whether a packet to a host leaves at once. Any thread. */
 #ifndef SL_RPC_RDMA_NEIGH_H
 #define SL_RPC_RDMA_NEIGH_H
 
@@ -10,7 +7,7 @@
 
 /* Returns true if the host with that GID is local or its next hop is resolved. */
 bool neigh_resolved(const struct rdma_local *l, const uint8_t gid[16]);
-/* The same for an interface, with addresses in the form of GIDs. */
+/* The same by interface and source; addresses as GIDs. */
 bool neigh_resolved_on(unsigned ifindex, const uint8_t from[16], const uint8_t to[16]);
 
 #endif

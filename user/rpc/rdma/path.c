@@ -32,7 +32,6 @@ int rdma_parse_addr(const char *text, struct sockaddr_storage *sa)
 	memcpy(host, text, len);
 	host[len] = '\0';
 	memset(sa, 0, sizeof(*sa));
-	/* The usual case; getaddrinfo() is slow. */
 	if (inet_pton(AF_INET, host, &in.sin_addr) == 1) {
 		in.sin_port = htons((uint16_t)port);
 		memcpy(sa, &in, sizeof(in));
@@ -45,7 +44,6 @@ int rdma_parse_addr(const char *text, struct sockaddr_storage *sa)
 	return 0;
 }
 
-/* Converts a RoCE GID to an address. Returns false for the other family, or link-local. */
 static bool addr_of_gid(const union ibv_gid *gid, int family, struct sockaddr_storage *sa)
 {
 	const struct in6_addr *a = (const struct in6_addr *)gid->raw;
@@ -63,7 +61,6 @@ static bool addr_of_gid(const union ibv_gid *gid, int family, struct sockaddr_st
 	return true;
 }
 
-/* Finds the first address of that family on the port, or on any port if none is given. */
 static int addr_of_device(struct ibv_context *device, const struct sl_rpc_rdma *rdma, int family,
 			  struct sockaddr_storage *sa)
 {
@@ -87,26 +84,46 @@ static int addr_of_device(struct ibv_context *device, const struct sl_rpc_rdma *
 	return -EADDRNOTAVAIL;
 }
 
-static int find_source(const struct sl_rpc_rdma *rdma, int family, struct sockaddr_storage *sa)
+int rdma_path_source(const struct sl_rpc_rdma *rdma, int family, struct sockaddr_storage *from)
 {
 	struct ibv_context **all;
 	int rc = -ENODEV;
 
+	*from = (struct sockaddr_storage){.ss_family = (sa_family_t)family};
 	if (rdma->source) {
 		char text[80];
 
 		snprintf(text, sizeof(text), strchr(rdma->source, ':') ? "[%s]:0" : "%s:0",
 			 rdma->source);
-		return rdma_parse_addr(text, sa) || sa->ss_family != family ? -EADDRNOTAVAIL : 0;
+		return rdma_parse_addr(text, from) || from->ss_family != family ? -EADDRNOTAVAIL
+										: 0;
 	}
+	if (!rdma->device)
+		return 0;
 	all = rdma_get_devices(NULL);
 	for (unsigned i = 0; all && all[i]; i++) {
 		if (strcmp(ibv_get_device_name(all[i]->device), rdma->device) == 0)
-			rc = addr_of_device(all[i], rdma, family, sa);
+			rc = addr_of_device(all[i], rdma, family, from);
 	}
 	if (all)
 		rdma_free_devices(all);
 	return rc;
+}
+
+int rdma_gid_index(struct ibv_context *device, uint8_t port, const uint8_t gid[16])
+{
+	struct ibv_gid_entry entry;
+	struct ibv_port_attr attr;
+
+	if (ibv_query_port(device, port, &attr))
+		return -EIO;
+	/* RoCE v1 and v2 have equal GIDs; the CM uses v2. */
+	for (int i = 0; i < attr.gid_tbl_len && i <= UINT8_MAX; i++) {
+		if (ibv_query_gid_ex(device, port, (uint32_t)i, &entry, 0) == 0 &&
+		    entry.gid_type != IBV_GID_TYPE_ROCE_V1 && !memcmp(entry.gid.raw, gid, 16))
+			return i;
+	}
+	return -EADDRNOTAVAIL;
 }
 
 struct rdma_path_spec rdma_path_spec_of(const struct sl_rpc_rdma *rdma)
@@ -131,20 +148,13 @@ bool rdma_path_matches(const struct sl_rpc_rdma *rdma, const struct rdma_cm_id *
 }
 
 int rdma_path_resolve(const struct sl_rpc_rdma *rdma, struct rdma_cm_id *id,
-		      struct sockaddr_storage *to, int timeout_ms)
+		      struct sockaddr_storage *from, struct sockaddr_storage *to, int timeout_ms)
 {
-	bool has_source = rdma->source || rdma->device;
-	struct sockaddr_storage from;
 	uint8_t tos = rdma->tos;
-	int rc = has_source ? find_source(rdma, to->ss_family, &from) : 0;
 
-	if (rc)
-		return rc;
-	/* The CM request tells the peer to use it, too. */
 	if (tos && rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
 		return -errno;
-	return rdma_resolve_addr(id, has_source ? (struct sockaddr *)&from : NULL,
-				 (struct sockaddr *)to, timeout_ms)
+	return rdma_resolve_addr(id, (struct sockaddr *)from, (struct sockaddr *)to, timeout_ms)
 		       ? -errno
 		       : 0;
 }

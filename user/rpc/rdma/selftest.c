@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests device features that shared interfaces need: type-2 memory windows on queue pairs with an
- * SRQ. Some drivers only claim to combine them.
+ * Tests type-2 memory windows on queue pairs with an SRQ. Some drivers only claim to combine them.
  *
  *   QP 1 --WRITE--> window of QP 0             must arrive, with its immediate data
  *        --SEND---> SRQ                        must arrive
@@ -28,8 +27,8 @@ struct rdma_selftest {
 	struct ibv_mw *mw;
 	struct ibv_qp *qp[2];
 	uint32_t rkey;
-	uint32_t last_imm;                   /* last immediate data received */
-	_Alignas(4096) uint8_t mem[2 * LEN]; /* sent and received data | the window */
+	uint32_t last_imm;
+	_Alignas(4096) uint8_t mem[2 * LEN]; /* sent and received data | window */
 };
 
 static bool create_objects(struct rdma_selftest *t)
@@ -73,7 +72,6 @@ static void destroy_objects(struct rdma_selftest *t)
 		ibv_dealloc_pd(t->pd);
 }
 
-/* Finds a usable GID; link-local only if there is no other. */
 static bool find_gid(const struct rdma_selftest *t, const struct ibv_port_attr *port,
 		     struct ibv_gid_entry *gid)
 {
@@ -142,7 +140,6 @@ static bool connect_qps(struct rdma_selftest *t)
 	return true;
 }
 
-/* Returns false on a time-out. */
 static bool poll_completion(struct rdma_selftest *t, uint64_t until_ns, struct ibv_wc *wc)
 {
 	int n;
@@ -166,7 +163,6 @@ static bool await_completion(struct rdma_selftest *t, const struct ibv_qp *qp)
 	return false;
 }
 
-/* It may arrive after the sender's own completion. */
 static bool imm_arrived(struct rdma_selftest *t)
 {
 	uint64_t until_ns = sl_now_ns() + WAIT_MS * SL_NS_PER_MS;
@@ -230,7 +226,10 @@ static bool send_to_srq(struct rdma_selftest *t)
 	       send_from(t, t->qp[1], IBV_WR_SEND, NULL) && memcmp(t->mem, t->mem + 1024, 64) == 0;
 }
 
-/* Bounds are not tested: soft-RoCE checks those of the registration only. */
+/*
+ * Tests that another QP cannot write. Bounds are not tested: soft-RoCE checks those of the
+ * registration only.
+ */
 static bool other_qp_is_refused(struct rdma_selftest *t)
 {
 	return !send_from(t, t->qp[0], IBV_WR_RDMA_WRITE, t->mem + LEN + 1024) &&

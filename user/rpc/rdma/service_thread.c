@@ -81,7 +81,6 @@ static void run_if_due(struct service_task *task)
 	pthread_mutex_unlock(&service.lock);
 }
 
-/* Tasks are added in front, so those behind the first one do not change. */
 static void run_tasks(void)
 {
 	struct service_task *task;
@@ -165,7 +164,7 @@ static int start_service_thread(void)
 	return 0;
 }
 
-/* A working thread holds locks of the libraries, which a child would inherit. */
+/* Waits for library calls: a child would inherit their locks. */
 static void before_fork(void)
 {
 	pthread_rwlock_wrlock(&service.work);
@@ -178,10 +177,7 @@ static void in_parent(void)
 	pthread_rwlock_unlock(&service.work);
 }
 
-/*
- * The child has no such thread. It must not use the condition, which a thread of the parent may
- * wait for, nor the shared descriptors.
- */
+/* Resets the service: the child must not use shared descriptors or the parent's condition. */
 static void in_child(void)
 {
 	pthread_rwlock_init(&service.work, NULL);
@@ -198,7 +194,7 @@ static void in_child(void)
 	}
 }
 
-/* Lock held. */
+/* Starts the thread, unless it runs. Lock held. */
 static int start_locked(void)
 {
 	int rc = service.forks_seen ? 0 : -pthread_atfork(before_fork, in_parent, in_child);
@@ -219,7 +215,7 @@ int service_thread_start(void)
 	return rc;
 }
 
-/* The timer wakes the thread, if that sleeps for longer. Lock held. */
+/* Sets the timer to `at_ns` or earlier. Lock held. */
 static void set_timer(uint64_t at_ns)
 {
 	const struct itimerspec at = {

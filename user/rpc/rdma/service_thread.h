@@ -5,8 +5,8 @@
  *   any thread: service_task_schedule --due--> run() --> due again, or not
  *               service_source_add --readable--> handle()
  *
- * The thread starts with the first task or source. A forked child has none until then, and loses
- * its parent's schedule and sources. Sources and tasks belong to the caller; tasks are static.
+ * Any thread. A forked child loses schedule and sources. Sources and tasks belong to the caller;
+ * tasks are static.
  */
 #ifndef SL_RPC_RDMA_SERVICE_THREAD_H
 #define SL_RPC_RDMA_SERVICE_THREAD_H
@@ -31,18 +31,19 @@ struct service_task {
 	struct service_task *next;
 };
 
-/* Starts the thread. Returns 0 or -errno. */
+/* Starts the thread unless it runs. Returns 0 or -errno. */
 int service_thread_start(void);
 /* Lets the task run at `at_ns` or earlier; SERVICE_NOW: at once. Returns 0 or -errno. */
 int service_task_schedule(struct service_task *task, uint64_t at_ns);
-/* Handles a descriptor from now on, which becomes nonblocking. Returns 0 or -errno. */
+/* Calls `handle` while the descriptor, made nonblocking, is readable. Returns 0 or -errno. */
 int service_source_add(struct service_source *s, int fd);
-/* Called by the service thread, or where nothing else uses the source. */
+/* Removes the descriptor. Nothing else may use its source then. */
 void service_source_remove(int fd);
-/* Delay fork() while a thread of ours works. */
+/* Delays fork() until service_work_end(). Does not nest. */
 void service_work_begin(void);
+/* Lets fork() go on. */
 void service_work_end(void);
-/* Waits until no awaited task is due. */
+/* Waits until no awaited task is due or runs. */
 void sl_rdma_wait_closed(void);
 
 #endif

@@ -8,14 +8,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "rpc/rdma/async_event.h"
 #include "rpc/rdma/path.h"
+#include "rpc/transport.h"
 
 enum {
 	DEVICES_MAX = 16,
 	BACKLOG = 1024,
-	REQUESTS_MAX = 4, /* queries per call: each costs the serving thread some system calls */
+	REQUESTS_MAX = 4, /* queries per call: each costs system calls */
 };
 
 struct sidr_service_cm {
@@ -34,10 +36,14 @@ struct sidr_call {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pd_entry {
 	struct ibv_pd *pd;
+	pid_t pid;
 	struct pd_entry *previous;
 } * pds[DEVICES_MAX];
 
-/* The CM closes its context when the device goes, while ours may be in use. */
+/*
+ * Opens the device and a protection domain. The CM closes its own context when the device goes. A
+ * forked child opens another one, and shares no events with its parent.
+ */
 static struct pd_entry *open_pd(struct ibv_device *device)
 {
 	struct pd_entry *d = calloc(1, sizeof(*d));
@@ -45,6 +51,8 @@ static struct pd_entry *open_pd(struct ibv_device *device)
 
 	if (own)
 		d->pd = ibv_alloc_pd(own);
+	if (d)
+		d->pid = getpid();
 	if (d && d->pd)
 		return d;
 	if (own)
@@ -64,14 +72,13 @@ static struct pd_entry **pd_slot_of(struct ibv_device *device)
 	return NULL;
 }
 
-/* The one of a removed device is kept for its users. */
 static struct ibv_pd *pd_of(struct ibv_device *device)
 {
 	struct pd_entry **slot, *d = NULL;
 
 	pthread_mutex_lock(&lock);
 	slot = pd_slot_of(device);
-	if (slot && *slot && (*slot)->pd->context->device == device) {
+	if (slot && *slot && (*slot)->pid == getpid() && (*slot)->pd->context->device == device) {
 		d = *slot;
 	} else if (slot && (d = open_pd(device))) {
 		d->previous = *slot;
@@ -81,45 +88,52 @@ static struct ibv_pd *pd_of(struct ibv_device *device)
 	return d ? d->pd : NULL;
 }
 
-static int gid_index_of(struct ibv_context *device, uint8_t port, const uint8_t gid[16])
-{
-	struct ibv_gid_entry entry;
-	struct ibv_port_attr attr;
-
-	if (ibv_query_port(device, port, &attr))
-		return -EIO;
-	for (int i = 0; i < attr.gid_tbl_len && i <= UINT8_MAX; i++) {
-		if (ibv_query_gid_ex(device, port, (uint32_t)i, &entry, 0) == 0 &&
-		    entry.gid_type != IBV_GID_TYPE_ROCE_V1 && !memcmp(entry.gid.raw, gid, 16))
-			return i;
-	}
-	return -EADDRNOTAVAIL;
-}
-
 static int fill_local(struct rdma_local *l, const struct rdma_cm_id *id)
 {
 	int index;
 
 	memcpy(l->gid, id->route.addr.addr.ibaddr.sgid.raw, sizeof(l->gid));
 	l->port = id->port_num;
-	index = gid_index_of(id->verbs, l->port, l->gid);
+	index = rdma_gid_index(id->verbs, l->port, l->gid);
 	if (index < 0)
 		return index;
-	l->gid_index = (uint8_t)index;
 	l->name = ibv_get_device_name(id->verbs->device);
 	l->device = pd_of(id->verbs->device);
 	return l->device ? 0 : -ENOMEM;
 }
 
-/* Also reads the device's events, which the kernel would accumulate. */
-int rdma_local_of_id(struct rdma_local *l, const struct rdma_cm_id *id)
+/*
+ * Makes a bound id for SIDR, or returns NULL and errno. RC and UD listeners of one address have
+ * different port spaces; only rdma_create_ep() makes an id for datagrams in another one than
+ * RDMA_PS_UDP.
+ */
+static struct rdma_cm_id *create_id(struct rdma_event_channel *cm, bool rc,
+				    const struct sockaddr_storage *sa)
 {
-	int rc = fill_local(l, id);
+	struct sockaddr_storage from = *sa;
+	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE,
+				      .ai_family = sa->ss_family,
+				      .ai_qp_type = IBV_QPT_UD,
+				      .ai_port_space = rc ? RDMA_PS_IB : RDMA_PS_UDP,
+				      .ai_src_len = sa->ss_family == AF_INET
+							    ? sizeof(struct sockaddr_in)
+							    : sizeof(struct sockaddr_in6),
+				      .ai_src_addr = (struct sockaddr *)&from};
 
-	return rc ? rc : async_event_add_device(((struct ibv_pd *)l->device)->context);
+	struct rdma_cm_id *id;
+	int err;
+
+	if (rdma_create_ep(&id, &hints, NULL, NULL))
+		return NULL;
+	if (rdma_migrate_id(id, cm) == 0)
+		return id;
+	err = errno;
+	rdma_destroy_ep(id);
+	errno = err;
+	return NULL;
 }
 
-static int open_service(struct sidr_service_cm *s, struct sockaddr_storage *sa)
+static int open_service(struct sidr_service_cm *s, struct sockaddr_storage *sa, bool rc)
 {
 	int flags;
 
@@ -129,26 +143,29 @@ static int open_service(struct sidr_service_cm *s, struct sockaddr_storage *sa)
 	flags = fcntl(s->cm->fd, F_GETFL);
 	if (flags < 0 || fcntl(s->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	if (rdma_create_id(s->cm, &s->id, NULL, RDMA_PS_UDP)) {
-		s->id = NULL;
-		return -errno;
-	}
-	if (rdma_bind_addr(s->id, (struct sockaddr *)sa) || rdma_listen(s->id, BACKLOG))
+	s->id = create_id(s->cm, rc, sa);
+	if (!s->id)
+		return errno ? -errno : -EIO;
+	if (rdma_listen(s->id, BACKLOG))
 		return -errno;
 	s->base.fd = s->cm->fd;
-	/* A wildcard has no device. Events are read once the port is watched. */
 	return s->id->verbs ? fill_local(&s->base.local, s->id) : -EADDRNOTAVAIL;
 }
 
-int sidr_service_new(struct sidr_service **service, struct sockaddr_storage *sa)
+int sidr_service_new(struct sidr_service **service, struct sockaddr_storage *sa, bool rc)
 {
 	struct sidr_service_cm *s = calloc(1, sizeof(*s));
-	int rc = s ? open_service(s, sa) : -ENOMEM;
+	int err = s ? open_service(s, sa, rc) : -ENOMEM;
 
-	if (rc && s)
+	if (err && s)
 		sidr_service_free(&s->base);
-	*service = rc ? NULL : &s->base;
-	return rc;
+	*service = err ? NULL : &s->base;
+	return err;
+}
+
+int sidr_service_local(struct sidr_service *base)
+{
+	return fill_local(&base->local, ((struct sidr_service_cm *)base)->id);
 }
 
 void sidr_service_free(struct sidr_service *base)
@@ -165,7 +182,10 @@ void sidr_service_free(struct sidr_service *base)
 int sidr_service_reply(struct sidr_service *base, uint32_t qpn)
 {
 	const struct sidr_service_cm *s = (const struct sidr_service_cm *)base;
-	struct rdma_conn_param param = {.qp_num = qpn};
+	const struct sidr_identity identity = {
+		.magic = SL_WIREUP_MAGIC, .version = SL_UD_VERSION, .epoch = sl_rpc_boot_epoch()};
+	struct rdma_conn_param param = {
+		.qp_num = qpn, .private_data = &identity, .private_data_len = sizeof(identity)};
 	struct rdma_cm_event *ev;
 	int rc = 0;
 
@@ -181,7 +201,7 @@ int sidr_service_reply(struct sidr_service *base, uint32_t qpn)
 		rdma_ack_cm_event(ev);
 		if (!is_request)
 			continue;
-		(void)rdma_accept(id, &param);
+		(void)(qpn ? rdma_accept(id, &param) : rdma_reject(id, NULL, 0));
 		(void)rdma_destroy_id(id);
 	}
 	return rc;
@@ -211,6 +231,28 @@ static int cm_event_error(struct sidr_call *a, const struct rdma_cm_event *ev)
 	}
 }
 
+static int read_reply(struct sidr_call *a, const struct rdma_ud_param *ud)
+{
+	struct sidr_identity peer = {.magic = 0};
+
+	if (ud->private_data && ud->private_data_len >= sizeof(peer))
+		memcpy(&peer, ud->private_data, sizeof(peer));
+	if (peer.magic != SL_WIREUP_MAGIC)
+		*a->why = "the answer is not of a sluice backend";
+	else if (peer.version < SL_UD_VERSION)
+		*a->why =
+			"refused: the backend is of an older release: build both from one release";
+	else if (peer.version > SL_UD_VERSION)
+		*a->why = "refused: the backend is of a newer release: build both from one release";
+	if (*a->why)
+		return -EPROTO;
+	a->result->qpn = ud->qp_num;
+	a->result->sl = ud->ah_attr.sl;
+	a->result->epoch = peer.epoch;
+	memcpy(a->result->gid, ud->ah_attr.grh.dgid.raw, sizeof(a->result->gid));
+	return 0;
+}
+
 static int await_cm_event(struct sidr_call *a, enum rdma_cm_event_type expected)
 {
 	struct pollfd p = {.fd = a->id->channel->fd, .events = POLLIN};
@@ -227,15 +269,12 @@ static int await_cm_event(struct sidr_call *a, enum rdma_cm_event_type expected)
 	if (n < 0)
 		return -errno;
 	rc = ev->event == expected ? 0 : cm_event_error(a, ev);
-	if (!rc && expected == RDMA_CM_EVENT_ESTABLISHED) {
-		a->result->qpn = ev->param.ud.qp_num;
-		memcpy(a->result->gid, ev->param.ud.ah_attr.grh.dgid.raw, sizeof(a->result->gid));
-	}
+	if (!rc && expected == RDMA_CM_EVENT_ESTABLISHED)
+		rc = read_reply(a, &ev->param.ud);
 	rdma_ack_cm_event(ev);
 	return rc;
 }
 
-/* May be less than the port's MTU, e.g. behind a tunnel or with a VLAN. */
 static uint32_t path_mtu(const struct rdma_cm_id *id)
 {
 	const struct ibv_sa_path_rec *path = id->route.path_rec;
@@ -245,14 +284,11 @@ static uint32_t path_mtu(const struct rdma_cm_id *id)
 	return known ? 128U << path->mtu : 0;
 }
 
-static int run_call(struct sidr_call *a)
+static int resolve_path(struct sidr_call *a, struct sockaddr_storage *from)
 {
-	struct sockaddr_storage sa = *a->q->sa;
-	struct rdma_conn_param param = {.qp_num = 0};
-	int rc = rdma_path_resolve(a->q->rdma, a->id, &sa, remaining_ms(a));
+	struct sockaddr_storage to = *a->q->sa;
+	int rc = rdma_path_resolve(a->q->rdma, a->id, from, &to, remaining_ms(a));
 
-	if (rc == -ENODEV)
-		*a->why = "no such RDMA device: see `rdma link`";
 	if (!rc)
 		rc = await_cm_event(a, RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (!rc && !rdma_path_matches(a->q->rdma, a->id)) {
@@ -262,15 +298,41 @@ static int run_call(struct sidr_call *a)
 	}
 	if (!rc && rdma_resolve_route(a->id, remaining_ms(a)))
 		rc = -errno;
+	return rc ? rc : await_cm_event(a, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+/* Also reads the device's events, which the kernel would accumulate. */
+static int ask(struct sidr_call *a)
+{
+	struct rdma_conn_param param = {.qp_num = 0};
+	struct rdma_local *local = &a->result->local;
+	int rc = fill_local(local, a->id);
+
 	if (!rc)
-		rc = await_cm_event(a, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	if (!rc)
-		rc = rdma_local_of_id(&a->result->local, a->id);
-	if (!rc)
-		a->result->mtu = path_mtu(a->id);
-	if (!rc && rdma_connect(a->id, &param))
-		rc = -errno;
-	return rc ? rc : await_cm_event(a, RDMA_CM_EVENT_ESTABLISHED);
+		rc = async_event_add_device(((struct ibv_pd *)local->device)->context);
+	if (rc)
+		return rc;
+	a->result->mtu = path_mtu(a->id);
+	if (rdma_connect(a->id, &param))
+		return -errno;
+	return await_cm_event(a, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static int run_call(struct sidr_call *a, struct rdma_event_channel *cm)
+{
+	struct sockaddr_storage from;
+	int rc = rdma_path_source(a->q->rdma, a->q->sa->ss_family, &from);
+
+	if (!rc && !(a->id = create_id(cm, a->q->rc, &from)))
+		rc = errno ? -errno : -EIO;
+	if (rc == -ENODEV)
+		*a->why = "no such RDMA device: see `rdma link`";
+	if (rc == -EADDRNOTAVAIL)
+		*a->why = "no such source: see `ip address`, and `rdma link` for the device's";
+	if (!a->id)
+		return rc;
+	rc = resolve_path(a, &from);
+	return rc ? rc : ask(a);
 }
 
 int sidr_resolve(const struct sidr_query *q, struct sidr_result *h, const char **why)
@@ -284,12 +346,9 @@ int sidr_resolve(const struct sidr_query *q, struct sidr_result *h, const char *
 		       "rdma_ucm";
 		return -ENODEV;
 	}
-	if (rdma_create_id(cm, &a.id, NULL, RDMA_PS_UDP)) {
-		rc = -errno;
-	} else {
-		rc = run_call(&a);
+	rc = run_call(&a, cm);
+	if (a.id)
 		rdma_destroy_id(a.id);
-	}
 	rdma_destroy_event_channel(cm);
 	return rc;
 }

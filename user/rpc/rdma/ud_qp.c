@@ -34,7 +34,6 @@ enum ud_qp_growth {
 	GROWTH_COMPLETE, /* all are used; or the thread cannot be asked */
 };
 
-/* Receive buffers, followed by send buffers; rx_from, tx_from: index of the first. */
 struct ud_qp_bufs {
 	uint8_t *mem;
 	size_t map_len;
@@ -182,7 +181,6 @@ static void grow_qp(struct ud_qp_impl *p)
 	p->growth = GROWTH_MADE;
 }
 
-/* Skips queue pairs inherited by fork. */
 static struct ud_qp_impl *find_wanting(pid_t pid)
 {
 	struct sl_list *at;
@@ -196,7 +194,7 @@ static struct ud_qp_impl *find_wanting(pid_t pid)
 	return NULL;
 }
 
-/* Allocates the remaining buffers where requested. Closing such a queue pair waits for it. */
+/* Adds buffers to busy queue pairs. Closing one that grows waits for it. */
 static uint64_t grow_qps(uint64_t now_ns)
 {
 	pid_t pid = getpid();
@@ -287,7 +285,6 @@ static void split_bufs(struct ud_qp_impl *p, uint32_t rx_cnt, uint32_t tx_cnt)
 	p->growth = p->rest.rx_cnt + p->rest.tx_cnt ? GROWTH_NONE : GROWTH_COMPLETE;
 }
 
-/* Queues have their final size from the start. */
 static int create_queues(struct ud_qp_impl *p, struct ibv_pd *pd, int vector)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD,
@@ -384,13 +381,11 @@ static void reap_sends(struct ud_qp_impl *p)
 	SL_UNINIT struct ibv_wc wc[UD_POLL_MAX];
 	int n = ibv_poll_cq(p->tx_cq, UD_POLL_MAX, wc);
 
-	/* A failed send is equivalent to a lost datagram. */
 	complete_sends(p, n > 0 ? (uint32_t)n : 0);
 	for (int i = 0; i < n; i++)
 		p->broken |= wc[i].status != IBV_WC_SUCCESS;
 }
 
-/* Resets a queue pair in error. Its datagrams are lost; its number stays. */
 static int reset_qp(struct ud_qp_impl *p)
 {
 	SL_UNINIT struct ibv_wc wc[UD_POLL_MAX];
@@ -455,7 +450,6 @@ int ud_qp_flush(struct ud_qp *base)
 	return 0;
 }
 
-/* Anyone may send a datagram that exceeds the buffer. */
 static bool is_length_error(enum ibv_wc_status status)
 {
 	return status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_GENERAL_ERR;
@@ -491,7 +485,6 @@ int ud_qp_poll(struct ud_qp *base, struct ud_packet *packets, unsigned max)
 		else
 			p->broken = true;
 	}
-	/* A device that reports this by an error state flushes the buffers, too. */
 	if (sl_unlikely(lost_cnt) && post_receives(p, lost, lost_cnt))
 		p->broken = true;
 	if (sl_unlikely(p->growth != GROWTH_COMPLETE) && n >= 0 && check_growth(p, (unsigned)n))

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "base/clock.h"
 
 enum {
@@ -28,6 +30,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
 static struct wireup_qp_entry entries[QPS_MAX];
 static uint64_t lru_clock;
+static pid_t owner; /* process that made the queue pairs */
+
+/* A forked child has no buffers of its parent's queue pairs, and leaves them alone. Lock held. */
+static void forget_parents(void)
+{
+	if (owner == getpid())
+		return;
+	memset(entries, 0, sizeof(entries));
+	pthread_cond_init(&freed, NULL);
+	owner = getpid();
+}
 
 static int remaining_ms(const struct wireup_call *call)
 {
@@ -36,7 +49,6 @@ static int remaining_ms(const struct wireup_call *call)
 	return now < call->deadline_ns ? (int)((call->deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
 }
 
-/* Returns a free entry of that device; or an unused one, or the one used least recently. */
 static struct wireup_qp_entry *find_entry(const struct rdma_local *l)
 {
 	struct wireup_qp_entry *found = NULL;
@@ -57,7 +69,6 @@ static struct wireup_qp_entry *find_entry(const struct rdma_local *l)
 	return taken < QPS_PER_DEVICE ? found : NULL;
 }
 
-/* Returns NULL if none is free by then. */
 static struct wireup_qp_entry *take_entry(const struct rdma_local *l, uint64_t until_ns)
 {
 	const struct timespec until = {.tv_sec = (time_t)(until_ns / SL_NS_PER_SEC),
@@ -66,6 +77,7 @@ static struct wireup_qp_entry *take_entry(const struct rdma_local *l, uint64_t u
 	struct wireup_qp_entry *entry;
 
 	pthread_mutex_lock(&lock);
+	forget_parents();
 	while (!(entry = find_entry(l)) &&
 	       pthread_cond_clockwait(&freed, &lock, CLOCK_MONOTONIC, &until) == 0) {
 	}
@@ -102,7 +114,6 @@ static int send_request(const struct wireup_call *call, struct ud_qp *qp)
 	return rdma_device->flush(qp);
 }
 
-/* Returns 1, 0 (not yet) or -EIO. */
 static int poll_reply(const struct wireup_call *call, struct ud_qp *qp)
 {
 	struct ud_packet packets[UD_POLL_MAX];
@@ -157,7 +168,6 @@ static int run_on_entry(const struct wireup_call *call, struct wireup_qp_entry *
 								      : remaining_ms(call));
 		wait_ms *= 2;
 	}
-	/* The device has gone or was reset: the next call opens it anew. */
 	if (rc == -EIO) {
 		rdma_device->close(entry->qp);
 		entry->qp = NULL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UD queue pairs for outgoing wireup requests. A call uses one alone, so absent hosts hardly delay
- * others. There are at most 16 per device and 64 in all; the one used least recently is replaced.
- * Any thread.
+ * UD queue pairs for outgoing wireup requests, one per call. At most 16 per device and 64 in all,
+ * in LRU order. Any thread.
  */
 #ifndef SL_RPC_RDMA_WIREUP_QP_H
 #define SL_RPC_RDMA_WIREUP_QP_H
@@ -23,8 +22,8 @@ struct wireup_call {
 };
 
 /*
- * Sends requests until one is answered. Returns 0, -ETIMEDOUT, or another -errno. -EBUSY: no queue
- * pair was free for half of the time. Time spent waiting for one extends the deadline. Blocks.
+ * Sends requests on a shared queue pair until one is answered. Returns 0, -ETIMEDOUT, or another
+ * -errno. -EBUSY: no queue pair was free for half of the time. Blocks.
  */
 int wireup_call_run(const struct wireup_call *call);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks until its deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -17,7 +16,9 @@ static int remaining_ms(uint64_t deadline_ns)
 	return now < deadline_ns ? (int)((deadline_ns - now) / SL_NS_PER_MS) + 1 : 0;
 }
 
-/* A full backlog fails at once with EAGAIN, even on a blocking socket. */
+/*
+ * Connects, and retries until the deadline: a full backlog fails with EAGAIN, even when blocking.
+ */
 static int connect_until(int sock, const struct sockaddr_un *sa, uint64_t deadline_ns)
 {
 	static const struct timespec pause = {.tv_nsec = 2000000};

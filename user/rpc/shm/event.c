@@ -14,7 +14,6 @@ bool sl_shm_arm(struct sl_transport *t, bool want_room)
 	s->armed = true;
 	atomic_store_explicit(&s->mine->sleeping, bits, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	/* Neither a message nor room arrived meanwhile. */
 	if (atomic_load_explicit(&slot->seq, memory_order_acquire) != s->rx_next + 1 &&
 	    (!want_room ||
 	     atomic_load_explicit(&s->peer->consumed, memory_order_acquire) == t->credits.done))
@@ -30,7 +29,6 @@ void sl_shm_disarm(struct sl_transport *t)
 	if (!s->armed)
 		return;
 	s->armed = false;
-	/* A bell that is under way causes one needless wake-up. */
 	atomic_store_explicit(&s->mine->sleeping, 0, memory_order_release);
 }
 
@@ -40,7 +38,6 @@ int sl_shm_check(struct sl_transport *t)
 	uint8_t bell[16];
 	ssize_t n;
 
-	/* One packet per sleep. Anything else that a peer sends is read by later checks. */
 	n = recv(s->base.fd, bell, sizeof(bell), MSG_DONTWAIT);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		s->gone = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts gateways; never blocks. The kernel tells the peer's user before a byte is read. A silent
- * peer keeps one of PENDING_MAX entries for at most a second.
+ * Accepts gateways; never blocks. A silent peer keeps one of PENDING_MAX entries for at most a
+ * second.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/stale_socket.h"
 #include "rpc/shm/shm.h"
 #include "rpc/shm/socket.h"
 
@@ -23,11 +24,11 @@ struct shm_pending {
 struct shm_listener {
 	struct sl_rpc_listener base; /* fd: epoll */
 	int sock;
-	uint64_t retry_ns; /* out of descriptors: accepts nothing until then */
+	uint64_t retry_ns; /* out of descriptors */
 	struct shm_pending pending[PENDING_MAX];
 	struct sl_shm_geometry max_sizes;
 	struct sockaddr_un sa;
-	ino_t inode; /* ours: a successor's file is not removed */
+	ino_t inode;
 };
 
 static void drop_pending(struct shm_listener *l, struct shm_pending *p)
@@ -74,7 +75,6 @@ static struct sl_shm *create_conn(struct shm_listener *l, int sock, struct sl_rp
 	int memfd;
 
 	if (h->version != SL_RPC_VERSION) {
-		/* The peer's error message tells which end is older. */
 		send_refusal(sock, h, SL_RPC_BAD_REQUEST);
 		return NULL;
 	}
@@ -129,7 +129,6 @@ static struct sl_shm *advance_pending(struct shm_listener *l, struct shm_pending
 	return s;
 }
 
-/* An unaccepted connection would wake the backend repeatedly. */
 static void listen_again(struct shm_listener *l, uint64_t retry_ns)
 {
 	struct epoll_event ev = {.events = retry_ns ? 0 : EPOLLIN, .data.fd = l->sock};
@@ -223,20 +222,6 @@ static const struct sl_rpc_listener_ops listener_ops = {
 	.close = shm_listener_close,
 };
 
-/* A socket file may be replaced only if its process is dead. */
-static bool is_stale(const struct sockaddr_un *sa)
-{
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool refused = false;
-
-	if (sock < 0)
-		return false;
-	if (connect(sock, (const struct sockaddr *)sa, sizeof(*sa)) < 0)
-		refused = errno == ECONNREFUSED;
-	close(sock);
-	return refused;
-}
-
 static int bind_path(struct shm_listener *l)
 {
 	const struct sockaddr *sa = (const struct sockaddr *)&l->sa;
@@ -245,12 +230,13 @@ static int bind_path(struct shm_listener *l)
 	if (bind(l->sock, sa, sizeof(l->sa)) < 0) {
 		if (errno != EADDRINUSE)
 			return -errno;
-		if (stat(l->sa.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode) || !is_stale(&l->sa))
+		/* A socket file may be replaced only if its process is dead. */
+		if (!sl_socket_is_stale(&l->sa, SOCK_SEQPACKET))
 			return -EADDRINUSE;
 		if (unlink(l->sa.sun_path) < 0 || bind(l->sock, sa, sizeof(l->sa)) < 0)
 			return -errno;
 	}
-	/* Access depends on credentials, not on the mode. */
+	/* Credentials decide, not the mode. */
 	if (chmod(l->sa.sun_path, 0666) < 0 || stat(l->sa.sun_path, &st) < 0)
 		return -errno;
 	l->inode = st.st_ino;

@@ -52,7 +52,7 @@ int sl_shm_memory_create(const struct sl_shm_geometry *g)
 	return fd;
 }
 
-/* Accepts memory of the right size that cannot shrink. A file could fail to page in. */
+/* Checks size and seals. A file could fail to page in. */
 static int verify_memfd(int memfd, size_t len)
 {
 	struct statfs fs;

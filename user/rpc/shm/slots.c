@@ -53,7 +53,7 @@ static void shm_progress(struct sl_transport *t)
 	struct sl_shm *s = shm_of(t);
 	uint32_t upto = atomic_load_explicit(&s->peer->consumed, memory_order_acquire);
 
-	/* A value outside of what was posted is forged and ignored. */
+	/* Ignores forged values: outside of what was posted. */
 	if (upto - t->credits.done <= t->credits.sent - t->credits.done)
 		complete_posts(s, upto);
 }
@@ -79,7 +79,6 @@ static void consumed_upto(struct sl_shm *s, uint32_t seq)
 	s->base.credits.bulk_consumed = s->rx_bulk_end[(seq - 1) & s->mask];
 }
 
-/* Returns 1, 0 (none), or -EPROTO. */
 static int take_message(struct sl_shm *s, struct sl_message *m)
 {
 	struct sl_shm_slot *slot = (void *)sl_shm_slot_at(s->rx_slots, s->mask, s->rx_next);
@@ -96,7 +95,6 @@ static int take_message(struct sl_shm *s, struct sl_message *m)
 		return rc;
 	m->body = slot->body;
 	if (m->header.fragment_len > INLINE_MAX) {
-		/* A sender that did not wait for room overwrites its own bytes only. */
 		s->rx_bulk_head = sl_credits_bulk_place(s->base.credits.bulk_len, s->rx_bulk_head,
 							m->header.fragment_len, &at);
 		m->body = s->rx_bulk + at;
@@ -110,9 +108,9 @@ static int take_message(struct sl_shm *s, struct sl_message *m)
 static int shm_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct sl_shm *s = shm_of(t);
-	unsigned n = 0, looks = 2 * max; /* bounds a flood of CREDITs */
+	unsigned n = 0, looks = 2 * max;
 
-	/* At most a window behind the released messages, whatever the slots say. */
+	/* At most a window, whatever the slots say. */
 	while (n < max && looks-- && s->rx_next - t->credits.consumed <= s->mask) {
 		int rc = take_message(s, &msgs[n]);
 
@@ -144,9 +142,8 @@ static void shm_release(struct sl_transport *t, const struct sl_message *m)
 	struct sl_shm *s = shm_of(t);
 
 	s->lent--;
-	/* CREDITs behind the last lent message go with it. */
 	consumed_upto(s, s->lent ? m->token + 1 : s->rx_next);
-	/* A sender at its cap waits for long messages; the others are published at each flush. */
+	/* A sender at its cap waits for long messages; others wait for a flush. */
 	if (m->header.fragment_len > INLINE_MAX)
 		publish_posts(s);
 }
@@ -159,7 +156,7 @@ void sl_shm_wake_peer(struct sl_shm *s)
 	if (!atomic_exchange_explicit(&s->peer->sleeping, 0, memory_order_acq_rel))
 		return;
 	s->base.doorbells++;
-	/* A full socket rings already; check() notices a dead peer. */
+	/* A full socket rings already. */
 	(void)send(s->base.fd, &ding, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -175,7 +172,6 @@ static void shm_flush(struct sl_transport *t)
 			.priority = SL_CLASS_CONTROL,
 		};
 
-		/* CREDIT stays due if there is no room. */
 		(void)shm_post(&s->base, &h, NULL, 0, 0);
 	}
 	if (s->published != t->credits.consumed)

@@ -93,7 +93,6 @@ bool sl_shm_may_listen(const struct ucred *peer, const struct sockaddr_un *sa)
 
 	if (sl_shm_may_connect(peer))
 		return true;
-	/* The slash stays, so that the root directory has a name. */
 	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - sa->sun_path + 1) : 0,
 		 sa->sun_path);
 	return stat(dir, &st) == 0 && st.st_uid == peer->uid;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking up a name blocks and reads the resolver's files. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS 1.3 with an external pre-shared key only. An ephemeral key exchange protects recorded traffic
- * if the key leaks later. No end has or accepts a certificate: verification fails, since no CA is
- * trusted.
+ * if the key leaks. No CA is trusted, so certificates are rejected.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -10,7 +9,7 @@
 #include <string.h>
 #include "rpc/tcpsock/stream.h"
 
-/* Differs from the label of the RDMA proofs, so that no proof equals this key. */
+/* Unlike the label of RDMA proofs: no proof equals this key. */
 static const char label[] = "sluice tcp pre-shared key";
 static const unsigned char identity[] = "sluice rpc";
 
@@ -69,7 +68,7 @@ int sk_context_open(struct sk_context *c, const struct sl_psk *s, bool acceptor)
 	}
 	SSL_CTX_set_session_cache_mode(c->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_options(c->ssl, SSL_OP_NO_TICKET);
-	/* Each read handles at most one record, so that a peer cannot keep the thread busy. */
+	/* One record per read: a peer cannot keep the thread busy. */
 	SSL_CTX_clear_mode(c->ssl, SSL_MODE_AUTO_RETRY);
 	if (acceptor) {
 		SSL_CTX_set_psk_find_session_callback(c->ssl, use_psk);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects to a backend. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -149,7 +148,6 @@ static int try_one(struct sk_dial_call *d, const struct addrinfo *to, uint64_t d
 	return 0;
 }
 
-/* Tries the addresses of a name in turn. Each gets its share of the time that is left. */
 static int try_all(struct sk_dial_call *d, const struct addrinfo *all, struct sl_sock **k)
 {
 	unsigned left = 0;
@@ -209,7 +207,7 @@ static struct sl_transport *sk_dial(const struct sl_rpc_dial_options *opt, const
 	return NULL;
 }
 
-/* Connecting a datagram socket only asks the routes. */
+/* Describes the route to an address: connecting a datagram socket only asks the routes. */
 static int sk_route_info(const char *address, const struct sl_rpc_rdma *rdma, char *text,
 			 size_t len)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bytes before the first message. The client's first record is checked before TLS allocates memory
- * for it (RFC 8446 4, 5.1).
- */
+/* Checks the client's first record before TLS allocates memory for it (RFC 8446 4, 5.1). */
 #include <errno.h>
 #include "rpc/tcpsock/sock.h"
 
@@ -26,7 +23,6 @@ int sk_hello_begins(const uint8_t *bytes, size_t len)
 		return -EPROTO;
 	if (len < RECORD_HEADER + record)
 		return 0;
-	/* Its own length must match the record. */
 	bytes += RECORD_HEADER;
 	return bytes[0] == CLIENT_HELLO && sl_get_be24(bytes + 1) == record - HANDSHAKE_HEADER
 		       ? 1

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts gateways. A client that has not proven the key gets one of PENDING_MAX entries for some
- * seconds. It gets no further memory before the kernel has its whole ClientHello. If all entries
- * are used, the address with the most loses one: no address can keep the others out.
+ * Accepts gateways. A client without proof of the key gets one of PENDING_MAX entries for some
+ * seconds, and no further memory before its whole ClientHello. If all are used, the address with
+ * the most loses one.
  *
  *   SOCK_NEW --ClientHello--> SOCK_TLS --key proven--> SOCK_HELLO --hello--> a transport
  *
@@ -22,7 +22,7 @@ enum {
 	SOCKS_MAX = 4,
 	BACKLOG = 1024,
 	HELLO_TIMEOUT_MS = 3000,
-	RETRY_MS = 100, /* after running out of descriptors */
+	RETRY_MS = 100, /* out of descriptors */
 	EVENTS_MAX = 16,
 };
 
@@ -34,7 +34,7 @@ struct sock_pending {
 	bool due;
 	uint64_t deadline_ns;
 	struct sockaddr_storage from;
-	uint8_t crowd[8]; /* quota: an IPv4 address, an IPv6 /64 */
+	uint8_t crowd[8];
 	struct sk_stream s;
 	struct sk_hello hello;
 };
@@ -67,7 +67,6 @@ static void drop_pending(struct sock_listener *l, struct sock_pending *p)
 	l->base.refused++;
 }
 
-/* Drops the oldest entry of the address with the most, if none is unused. */
 static struct sock_pending *pending_slot(struct sock_listener *l)
 {
 	struct sock_pending *worst = l->pending;
@@ -108,7 +107,6 @@ static void add_pending(struct sock_listener *l, int sock, const struct sockaddr
 		drop_pending(l, p);
 }
 
-/* Returns false when the socket is empty. */
 static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < EVENTS_MAX; i++) {
@@ -128,8 +126,6 @@ static bool accept_from(struct sock_listener *l, int listening, uint64_t now_ns)
 	}
 	return true;
 }
-
-/* Steps of a connection: return 1 (next step), 0 (wait) or negative (drop). */
 
 static int check_client_hello(struct sock_listener *l, struct sock_pending *p)
 {
@@ -282,7 +278,7 @@ static int open_one(struct sock_listener *l, const struct addrinfo *at)
 	if (sock < 0)
 		return -errno;
 	(void)setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (at->ai_family == AF_INET6) /* so that 0.0.0.0 can be another endpoint */
+	if (at->ai_family == AF_INET6) /* 0.0.0.0 can be another endpoint */
 		(void)setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 	if (bind(sock, at->ai_addr, at->ai_addrlen) == 0 && listen(sock, BACKLOG) == 0 &&
 	    watch_fd(l, sock, NULL)) {

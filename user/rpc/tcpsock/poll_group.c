@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Poll group of an owner's sockets: one edge-triggered epoll_wait() finds those with events.
- *
- * An owner's thread may not be allowed to create an epoll: each socket brings one (`spare`).
+ * One edge-triggered epoll_wait() finds an owner's sockets with events. Its thread may lack the
+ * right to create an epoll: each socket brings one (`spare`).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +20,6 @@ struct sk_poll_group {
 	unsigned sock_cnt;
 };
 
-/* Owners join and leave in their own threads. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
 
@@ -40,7 +38,6 @@ static void group_poll(struct sl_poll_group *group)
 	}
 }
 
-/* Untaken events ring, too. */
 static bool group_arm(struct sl_poll_group *group)
 {
 	(void)group;
@@ -93,7 +90,7 @@ void sk_poll_group_free(struct sk_poll_group *h)
 	free(h);
 }
 
-/* Makes `spare` the owner's group if there is none. Lock held. */
+/* Returns the owner's group, perhaps new. Lock held. */
 static struct sk_poll_group *owner_group(struct sl_sock *k, const void *owner)
 {
 	struct sk_poll_group *h = find_group(owner);

@@ -8,10 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include "base/check.h"
-
-/* Bounds endless CREDITs and one-byte records per poll. */
-enum { LOOKS_PER_MSG = 4 };
 
 static struct sl_sock *sock_of(struct sl_transport *t)
 {
@@ -26,9 +22,11 @@ static uint32_t tx_room_for(const struct sl_sock *k, enum sl_credit_kind kind)
 	return room > taken ? room - taken : 0;
 }
 
-/* Writes full records as they fill up, long pieces without a copy. */
-static void put_bytes(struct sl_sock *k, const uint8_t *from, size_t len)
+static bool put_bytes(struct sl_transport *t, const void *bytes, size_t len)
 {
+	struct sl_sock *k = sock_of(t);
+	const uint8_t *from = bytes;
+
 	while (len) {
 		bool whole = !k->plain_len && len >= SK_RECORD;
 		size_t n = len < SK_RECORD - k->plain_len ? len : SK_RECORD - k->plain_len;
@@ -43,33 +41,23 @@ static void put_bytes(struct sl_sock *k, const uint8_t *from, size_t len)
 		from += n;
 		len -= n;
 	}
+	return true;
 }
 
 static int sock_post(struct sl_transport *t, const struct sl_rpc_header *header,
 		     const struct sl_span *spans, unsigned span_cnt, uint64_t cookie)
 {
 	struct sl_sock *k = sock_of(t);
-	struct sl_rpc_header h = *header;
-	enum sl_credit_kind kind = sl_message_kind(header);
-	uint32_t left = h.fragment_len, all = left + (uint32_t)sizeof(h);
+	int rc;
 
 	(void)cookie; /* copied or encrypted */
 	if (k->s.ended)
 		return -ENOTCONN;
-	if (!sl_credits_room(&t->credits, kind) || left > t->bulk_max || all > tx_room_for(k, kind))
-		return -EAGAIN;
-	h.consumed = sl_credits_post(&t->credits);
-	t->credits.done = t->credits.sent;
-	put_bytes(k, (const uint8_t *)&h, sizeof(h));
-	for (unsigned i = 0; i < span_cnt; i++) {
-		uint32_t len = spans[i].len < left ? (uint32_t)spans[i].len : left;
-
-		put_bytes(k, spans[i].ptr, len);
-		left -= len;
-	}
-	SL_CHECK(left == 0); /* otherwise the peer would take the next header for body */
-	t->posted_bytes += all;
-	return 0;
+	rc = sl_msg_stream_post(t, header, spans, span_cnt, tx_room_for(k, sl_message_kind(header)),
+				put_bytes);
+	if (!rc)
+		t->posted_bytes += (uint32_t)sizeof(*header) + header->fragment_len;
+	return rc;
 }
 
 static void push_plain(struct sl_sock *k)
@@ -85,14 +73,7 @@ static void push_plain(struct sl_sock *k)
 
 static void sock_flush(struct sl_transport *t)
 {
-	static const struct sl_rpc_header credit = {
-		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
-		.flags = SL_RPC_FIRST | SL_RPC_LAST,
-		.priority = SL_CLASS_CONTROL,
-	};
-
-	if (sl_credits_due(&t->credits))
-		(void)sock_post(t, &credit, NULL, 0, 0);
+	sl_msg_stream_credit(t);
 	if (t->posted_bytes)
 		push_plain(sock_of(t));
 }
@@ -114,12 +95,6 @@ static uint32_t sock_window(const struct sl_transport *t)
 	return room < t->bulk_max ? room : t->bulk_max;
 }
 
-static unsigned sock_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
-{
-	(void)t, (void)cookies, (void)max;
-	return 0;
-}
-
 static bool sock_delivered(const struct sl_transport *t)
 {
 	const struct sl_sock *k = (const struct sl_sock *)t;
@@ -130,12 +105,11 @@ static bool sock_delivered(const struct sl_transport *t)
 	return !t->posted_bytes && ioctl(t->fd, SIOCOUTQ, &unacked) == 0 && !unacked;
 }
 
-/* Returns 1, 0 (none now), or a negative errno. */
 static int fill_rx(struct sl_sock *k)
 {
 	int n;
 
-	if (!k->lent && k->rx_head && SK_RX - k->rx_tail < SK_RECORD) {
+	if (!k->msgs.lent && k->rx_head && SK_RX - k->rx_tail < SK_RECORD) {
 		memmove(k->rx, k->rx + k->rx_head, k->rx_tail - k->rx_head);
 		k->rx_tail -= k->rx_head;
 		k->rx_head = 0;
@@ -151,42 +125,17 @@ static int fill_rx(struct sl_sock *k)
 	return n;
 }
 
-/* Returns 1, 0 (not complete yet), or -EPROTO. */
-static int take_message(struct sl_sock *k, struct sl_message *m)
-{
-	const uint8_t *at = k->rx + k->rx_head;
-	uint32_t len = k->rx_tail - k->rx_head;
-
-	if (len < sizeof(m->header))
-		return 0;
-	memcpy(&m->header, at, sizeof(m->header));
-	if (sl_message_check(&m->header, k->base.bulk_max))
-		return -EPROTO;
-	if (len - sizeof(m->header) < m->header.fragment_len)
-		return 0;
-	if (sl_credits_ack(&k->base.credits, m->header.consumed) < 0)
-		return -EPROTO;
-	m->body = at + sizeof(m->header);
-	m->token = k->rx_next++;
-	k->rx_head += (uint32_t)sizeof(m->header) + m->header.fragment_len;
-	return 1;
-}
-
 static int sock_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct sl_sock *k = sock_of(t);
-	unsigned n = 0, looks = LOOKS_PER_MSG * max;
+	unsigned n = 0, looks = SL_MSG_STREAM_LOOKS * max;
 	int rc = k->error;
 
 	k->dry = false;
 	while (n < max && !rc && looks--) {
-		rc = take_message(k, &msgs[n]);
-		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
-			n++;
-			k->lent++;
-		} else if (rc == 1 && !k->lent) {
-			t->credits.consumed = k->rx_next;
-		} else if (rc == 0) {
+		rc = sl_msg_stream_take(t, &k->msgs, k->rx, &k->rx_head, k->rx_tail, &msgs[n]);
+		n += rc == SL_MSG_LENT;
+		if (rc == SL_MSG_INCOMPLETE) {
 			rc = fill_rx(k);
 			if (rc == 0)
 				break;
@@ -201,10 +150,8 @@ static void sock_release(struct sl_transport *t, const struct sl_message *m)
 {
 	struct sl_sock *k = sock_of(t);
 
-	k->lent--;
-	/* CREDITs behind the last lent message go with it. */
-	t->credits.consumed = k->lent ? m->token + 1 : k->rx_next;
-	if (!k->lent && k->rx_head == k->rx_tail)
+	sl_msg_stream_release(t, &k->msgs, m);
+	if (!k->msgs.lent && k->rx_head == k->rx_tail)
 		k->rx_head = k->rx_tail = 0;
 }
 
@@ -217,16 +164,10 @@ static bool sock_arm(struct sl_transport *t, bool want_room)
 	       !(t->posted_bytes && k->s.writable);
 }
 
-static void sock_disarm(struct sl_transport *t)
-{
-	(void)t;
-}
-
 static int sock_check(struct sl_transport *t)
 {
 	struct sl_sock *k = sock_of(t);
 
-	/* Without a poll group nothing else reports events. */
 	if (!t->poll_group)
 		sk_stream_event(&k->s);
 	return k->s.ended ? -ENOTCONN : 0;
@@ -249,11 +190,11 @@ const struct sl_transport_ops sk_ops = {
 	.flush = sock_flush,
 	.poll = sock_poll,
 	.release = sock_release,
-	.sent = sock_sent,
+	.sent = sl_msg_stream_sent,
 	.window = sock_window,
 	.progress = sock_progress,
 	.arm = sock_arm,
-	.disarm = sock_disarm,
+	.disarm = sl_msg_stream_disarm,
 	.check = sock_check,
 	.delivered = sock_delivered,
 	.close = sock_close,
@@ -264,7 +205,6 @@ void sk_sock_options(int sock)
 {
 	static const int one = 1, notsent = SK_NOTSENT;
 
-	/* optional */
 	(void)setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)setsockopt(sock, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof(notsent));
 }

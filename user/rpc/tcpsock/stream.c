@@ -68,7 +68,6 @@ static void make_wire_method(void)
 	BIO_meth_set_ctrl(wire_method, wire_control);
 }
 
-/* Returns 1, 0 (none now), -EPROTO or -ENOTCONN. */
 static int receive_wire(struct sk_stream *s)
 {
 	struct sk_buf *b = &s->in;
@@ -84,7 +83,7 @@ static int receive_wire(struct sk_stream *s)
 		b->head = 0;
 		b->tail = (uint32_t)n;
 		s->quota -= s->quota == UINT32_MAX ? 0 : (uint32_t)n;
-		/* A short read has emptied the socket; later bytes cause an event. */
+		/* A short read has emptied the socket. */
 		s->readable = (uint32_t)n == room || s->ending;
 		return 1;
 	}
@@ -181,11 +180,9 @@ void sk_stream_close(struct sk_stream *s)
 	*s = (struct sk_stream){.sock = -1};
 }
 
-/* Returns 1 (try again), 0 (wait) or a negative errno. */
 static int continue_tls(struct sk_stream *s, int rc)
 {
 	switch (SSL_get_error(s->ssl, rc)) {
-	/* Also after a record that carries no payload. */
 	case SSL_ERROR_WANT_READ: return sk_buf_len(&s->in) ? 1 : receive_wire(s);
 	case SSL_ERROR_WANT_WRITE: return 0;
 	case SSL_ERROR_ZERO_RETURN: s->ended = true; return -ENOTCONN;
@@ -254,7 +251,6 @@ int sk_stream_write(struct sk_stream *s, const void *from, uint32_t len)
 	return -ENOTCONN;
 }
 
-/* Leaves room for a record of OpenSSL. */
 uint32_t sk_stream_room(const struct sk_stream *s)
 {
 	uint32_t room = s->out.cap - sk_buf_len(&s->out);

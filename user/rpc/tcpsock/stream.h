@@ -5,10 +5,9 @@
  *   out:  sk_stream_write -> OpenSSL -> `out` (records) -> sk_stream_push: one send() for all
  *   in:   recv() of all that fits -> `in` (records) -> OpenSSL -> sk_stream_read
  *
- * OpenSSL never sees the socket. The socket is edge-triggered. The peer's end may share its edge
- * with bytes: see `ending`.
+ * The socket is edge-triggered. The peer's end may share its edge with bytes: see `ending`.
  *
- * A peer may send `quota` bytes before it has proven its key; buffers are small until then.
+ * A peer may send `quota` bytes before it has proven its key.
  */
 #ifndef SL_RPC_TCPSOCK_STREAM_H
 #define SL_RPC_TCPSOCK_STREAM_H
@@ -43,45 +42,41 @@ struct sk_stream {
 	struct sk_buf in, out;
 };
 
-/*
- * Configuration of one end's handshakes, with the derived key. Must not move or end before the last
- * handshake.
- */
+/* Configuration of handshakes. Must not move or end before the last one. */
 struct sk_context {
 	SSL_CTX *ssl;
 	uint8_t psk[SK_PSK_LEN];
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Makes the TLS context of one role, with the key. Returns 0 or -ENOMEM. */
 int sk_context_open(struct sk_context *c, const struct sl_psk *s, bool acceptor);
-/* Frees the configuration and clears the key. */
+/* Frees it, and clears the key. */
 void sk_context_close(struct sk_context *c);
 
-/* Owns the socket on success. Returns 0 or -ENOMEM. */
+/* Starts a TLS stream on a socket, which it owns. Returns 0 or -ENOMEM. */
 int sk_stream_open(struct sk_stream *s, int sock, const struct sk_context *c, bool acceptor);
-/* Must be called after the struct has moved. */
+/* Must be called after the struct has moved: updates OpenSSL's pointer. */
 void sk_stream_moved(struct sk_stream *s);
-/* Called once the key is proven: ends the quota and resizes the buffers. Returns 0 or -ENOMEM. */
+/* Ends the quota, once the key is proven, and resizes the buffers. Returns 0 or -ENOMEM. */
 int sk_stream_grow(struct sk_stream *s, uint32_t in, uint32_t out);
-/* Sends close_notify if there is room, and closes the socket. */
+/* Sends close_notify if there is room, closes the socket and frees all but `s`. */
 void sk_stream_close(struct sk_stream *s);
 
 /* Returns 1 (done, the peer has the key), 0 (call again after events), -EPROTO or -ENOTCONN. */
 int sk_stream_handshake(struct sk_stream *s);
-/* Returns the reason of a failed handshake; NULL: it is not about keys or versions. */
+/* Returns why this thread's last handshake failed; NULL: not keys or versions. */
 const char *sk_stream_refusal(void);
 
-/*
- * Returns the number of bytes read, 0 (none now), -ENOTCONN (ended) or -EPROTO (a broken record).
- */
+/* Returns the number of bytes, 0 (none now), -ENOTCONN (ended) or -EPROTO (a broken record). */
 int sk_stream_read(struct sk_stream *s, void *to, uint32_t room);
-/* Writes all bytes, at most SK_RECORD; the caller checks the room. Returns 0 or -ENOTCONN. */
+/* Sends at most SK_RECORD bytes as a record; the caller checks the room. 0 or -ENOTCONN. */
 int sk_stream_write(struct sk_stream *s, const void *from, uint32_t len);
-/* Returns how many bytes can be written now, in records of full length. */
+/* Returns how much can be written now, in full records. */
 uint32_t sk_stream_room(const struct sk_stream *s);
-/* Sends what is buffered, as far as the socket takes it. */
+/* Sends records until the socket takes no more. An error sets `ended`. */
 void sk_stream_push(struct sk_stream *s);
 
+/* Returns the number of bytes not yet read. */
 static inline uint32_t sk_buf_len(const struct sk_buf *b)
 {
 	return b->tail - b->head;
@@ -93,6 +88,7 @@ static inline bool sk_stream_may_read(const struct sk_stream *s)
 	return s->readable || sk_buf_len(&s->in);
 }
 
+/* Called on an event of the socket: allows reads and writes again. */
 static inline void sk_stream_event(struct sk_stream *s)
 {
 	s->readable = s->writable = true;

@@ -11,7 +11,7 @@ int sl_be_check_size(const void *given, size_t size, size_t known)
 	if (!size || size == known)
 		return 0;
 	if (size < known)
-		return -EINVAL; /* of no release */
+		return -EINVAL;
 	for (size_t i = known; i < size; i++) {
 		if (bytes[i])
 			return -E2BIG;

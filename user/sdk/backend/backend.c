@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lifetime of a backend. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +125,6 @@ fail:
 	return NULL;
 }
 
-/* Not re-entrant: a handler that polls would overwrite its own batch. */
 static bool enter_poll(struct sl_backend *b)
 {
 	return !sl_be_is_io_thread(b) &&
@@ -183,7 +181,7 @@ int sl_backend_run(struct sl_backend *b)
 		while (!atomic_load_explicit(&b->stop, memory_order_relaxed))
 			sl_be_serve(b, RUN_WAIT_US);
 		sl_be_drain(b);
-	} else { /* the I/O thread drains */
+	} else {
 		do
 			rc = sl_be_handle_wait(b, RUN_WAIT_US);
 		while (rc >= 0 && !sl_be_io_ended(b));
@@ -198,7 +196,6 @@ static void take_all(struct sl_backend *b)
 		;
 }
 
-/* Answers open requests but keeps them, because `done` callbacks may refer to them. */
 static void answer_requests(struct channel *ch)
 {
 	struct sl_list *at;

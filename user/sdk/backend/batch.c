@@ -5,7 +5,6 @@
 /* One of so many is of the least urgent class, against starvation. */
 enum { TURN_OF_LEAST = 16 };
 
-/* Fills the batch, and drops expired requests. Returns its size. */
 static unsigned form_batch(struct sl_backend *b)
 {
 	struct sl_batch *batch = &b->batch;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of messages become requests; complete ones are queued (on_part). */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -7,7 +6,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-/* Silent gateways are pinged. */
 #define SILENCE_NS (UINT64_C(5) * SL_NS_PER_SEC)
 #define PING_NS    SL_NS_PER_SEC
 
@@ -69,7 +67,6 @@ static void refuse_request(struct channel *ch, const struct sl_part *part,
 		fail_channel(ch, -ENOBUFS);
 }
 
-/* Creates a request with memory for all parts, or refuses it. */
 static struct request *begin_request(struct channel *ch, const struct sl_part *part)
 {
 	enum sl_rpc_status beyond = is_beyond(&ch->b->opt, part->entry->flags);
@@ -127,7 +124,6 @@ static void on_part(void *ctx, const struct sl_part *part)
 			sl_be_stream_open(rq, part);
 		return;
 	}
-	/* Two incomplete messages with the same id: protocol error. */
 	if (rq->state != REQUEST_ARRIVING || part->body.len > rq->view.body_len - rq->filled) {
 		fail_channel(ch, -EPROTO);
 		return;
@@ -153,14 +149,11 @@ static void on_sent(void *ctx, struct sl_send *s)
 	sl_be_replies_sent(ctx, s);
 }
 
-/*
- * Tells the handler once. A blocked request also gets `on_writable`, so that the program can close it.
- */
 static void tell_gone(struct request *rq)
 {
 	const struct sl_backend_options *opt = &rq->channel->b->opt;
 
-	/* The handler is done with it after its reply, possibly by another thread. */
+	/* A reply ends it, possibly by another thread. */
 	if (atomic_exchange(&rq->gone, true) || atomic_load(&rq->over))
 		return;
 	sl_be_upcall(rq, opt->on_cancel);
@@ -258,7 +251,6 @@ static bool goes_on_by(const struct channel *ch, const struct sl_transport *t)
 	       ch->link.t->peer_epoch == t->peer_epoch;
 }
 
-/* Returns the channel that migrates to `t`, or NULL. */
 static struct channel *that_goes_on(struct sl_backend *b, const struct sl_transport *t)
 {
 	struct sl_list *at;
@@ -341,7 +333,7 @@ void sl_be_channel_close(struct channel *ch)
 	if (!ch->up)
 		return;
 	b->stats.bad_messages += ch->link.error == -EPROTO;
-	/* Stop the device first: lent memory returns to the program, which may write to it. */
+	/* The device stops first: the program may write to returned memory. */
 	for (unsigned i = 0; i < SL_ARRAY_LEN(ways) && ways[i]; i++) {
 		if (ways[i]->ops->halt)
 			ways[i]->ops->halt(ways[i]);
@@ -367,7 +359,7 @@ static bool is_blocked(const struct channel *ch)
 	return atomic_load(&ch->blocked) || atomic_load(&ch->wanted);
 }
 
-/* Returns true if passes can skip the channel. A draining backend polls all. */
+/* A draining backend polls all channels. */
 static bool may_rest(struct channel *ch)
 {
 	return ch->link.t->poll_group && ch->b->listener_cnt && !ch->classes && !is_blocked(ch) &&

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Version SLUICE_BACKEND_1 of functions whose structs did not begin with `size`, for programs that
- * were linked with it. Part of the shared library only.
- */
+/* SLUICE_BACKEND_1: structs had no `size`. Shared library only. */
 #include <stddef.h>
 #include <string.h>
 #include "sdk/backend/internal.h"
 
-/* The structs of version 1 are those of version 2 from the second member on, up to these ends. */
+/* Structs of version 1 are those of version 2 from the second member up to these ends. */
 #define OLD_LEN(type, first, last)                                                                 \
 	(offsetof(type, last) + sizeof(((type *)0)->last) - offsetof(type, first))
 

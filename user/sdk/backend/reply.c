@@ -5,9 +5,6 @@
 #include "base/clock.h"
 #include "base/tlv.h"
 
-/*
- * Early replies of a slow handler are sent before its late ones; more together if sending is slow.
- */
 enum { FLUSH_NS = 50000, FLUSH_MAX_NS = 1000000, FLUSH_COSTS = 8 };
 
 static int check_args(const struct sl_reply_args *a)
@@ -15,7 +12,7 @@ static int check_args(const struct sl_reply_args *a)
 	return a->priority < SL_CLASS_CNT ? sl_be_check_size(a, a->size, sizeof(*a)) : -EINVAL;
 }
 
-/* Sets the class of a reply once: parts of several classes could overtake each other. */
+/* Set once: parts of several classes could overtake each other. */
 static void set_class(struct request *rq, uint8_t priority)
 {
 	if (priority && !rq->class_set)
@@ -28,7 +25,6 @@ static size_t text_field_len(const char *s)
 	return s ? 4 + strlen(s) : 0;
 }
 
-/* Returns a value above SL_RPC_MAX_META if any field is too long. */
 static size_t meta_len_of(const struct sl_reply_args *a)
 {
 	size_t len = text_field_len(a->content_type) + text_field_len(a->grpc_message);
@@ -47,7 +43,6 @@ static size_t meta_len_of(const struct sl_reply_args *a)
 	return len;
 }
 
-/* Allocates from the I/O thread's pool, or with malloc in other threads. */
 static struct reply *reply_alloc(struct request *rq, size_t bytes)
 {
 	size_t len = sizeof(struct reply) + bytes;
@@ -70,7 +65,6 @@ static struct reply *reply_alloc(struct request *rq, size_t bytes)
 	return rp;
 }
 
-/* Returns the current time. */
 static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_status status)
 {
 	uint64_t now = sl_now_ns();
@@ -92,7 +86,6 @@ static uint64_t fill_head(struct reply *rp, struct request *rq, enum sl_rpc_stat
 	return now;
 }
 
-/* Uses the embedded reply, so cannot fail. */
 static void close_with(struct request *rq, enum sl_rpc_status status, bool discard)
 {
 	struct reply *rp = &rq->closing;
@@ -126,8 +119,8 @@ static void flush_early(struct sl_backend *b, bool now, uint64_t ns)
 }
 
 /*
- * Returns true if earlier parts are within the credit. Otherwise the I/O thread calls `on_writable`;
- * the second check avoids a race with it.
+ * True: earlier parts are within the credit. Otherwise `on_writable` follows; the second check
+ * avoids a race with the I/O thread.
  */
 static bool has_room(struct request *rq)
 {
@@ -138,7 +131,6 @@ static bool has_room(struct request *rq)
 	       atomic_exchange(&rq->blocked, false);
 }
 
-/* Lowers *wanted: the smallest need is served first. */
 static void raise_wanted(_Atomic size_t *wanted, size_t len)
 {
 	size_t least = atomic_load(wanted);
@@ -147,7 +139,7 @@ static void raise_wanted(_Atomic size_t *wanted, size_t len)
 	}
 }
 
-/* Blocks a part, or refuses a last one, which cannot wait. */
+/* Blocks a part; refuses a last one, which cannot wait. */
 static int without_memory(struct request *rq, size_t bytes, bool more)
 {
 	struct channel *ch = rq->channel;
@@ -156,7 +148,7 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 		close_with(rq, sl_be_unanswered(rq), false);
 		return -ENOBUFS;
 	}
-	/* In this order: a thread that sees one store looks for the earlier ones. */
+	/* In this order: a thread that sees one store looks for earlier ones. */
 	atomic_store(&rq->blocked, true);
 	raise_wanted(&rq->share->wanted, sizeof(struct reply) + bytes);
 	raise_wanted(&ch->wanted, sizeof(struct reply) + bytes);
@@ -165,7 +157,6 @@ static int without_memory(struct request *rq, size_t bytes, bool more)
 	return -EAGAIN;
 }
 
-/* Blocks a part behind much unsent data. Returns true if blocked. */
 static bool is_full(struct request *rq)
 {
 	struct channel *ch = rq->channel;
@@ -180,7 +171,6 @@ static bool is_full(struct request *rq)
 	return true;
 }
 
-/* Padding is zero, so that no stale bytes are sent. */
 static void put_bytes(struct reply *rp, const struct sl_reply_args *args)
 {
 	size_t padded = sl_rpc_pad8(rp->entry.meta_len);
@@ -226,7 +216,6 @@ struct loan {
 	void *arg;
 };
 
-/* Prepares a piece; *rest bytes follow. All pieces of a message have the same flags. */
 static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t *rest)
 {
 	bool begins = !rq->message_left;
@@ -246,13 +235,11 @@ static int as_piece(const struct request *rq, struct sl_reply_args *a, uint64_t 
 	return 0;
 }
 
-/* An error status needs no message, so an empty body is none. */
 static bool is_no_message(const struct sl_reply_args *a)
 {
 	return a->no_message || (!a->more && !a->body_len && a->grpc_status);
 }
 
-/* `rest`: bytes of the message to follow. */
 static int reply_part(struct request *rq, const struct sl_reply_args *args, uint64_t rest,
 		      const struct loan *loan)
 {

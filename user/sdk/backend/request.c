@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of a channel. */
 #include "sdk/backend/internal.h"
 #include "base/check.h"
 #include "base/tlv.h"
 
 static struct request **bucket_of(struct channel *ch, uint64_t id)
 {
-	/* Multiplicative hash with a random odd factor: a gateway cannot aim at a bucket. */
+	/* Multiplicative hash, random odd factor: a gateway cannot aim at a bucket. */
 	return &ch->bucket[(id * ch->b->hash_key) >> 52 & (SL_BE_BUCKETS - 1)];
 }
 
@@ -64,7 +63,6 @@ struct request *sl_be_request_new(struct channel *ch, const struct sl_part *part
 {
 	const struct sl_rpc_entry *e = part->entry;
 	size_t meta = (part->meta.len + 15) & ~(size_t)15;
-	/* `place` is called later, when the metadata are known. */
 	bool apart = ch->b->opt.place && e->len && !(e->flags & SL_ENTRY_STREAM);
 	size_t size = sizeof(struct request) + 16 + meta + (apart ? 0 : e->len);
 	uint32_t credit = e->flags & SL_ENTRY_STREAM ? SL_RPC_STREAM_WINDOW : SL_RPC_INITIAL_WINDOW;

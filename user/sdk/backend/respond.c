@@ -5,7 +5,6 @@ static const uint8_t zeros[8];
 
 enum { SPANS_MAX = 3 }; /* per reply */
 
-/* A long reply is alone in its message. */
 static unsigned count_together(const struct reply *rp, uint64_t *total)
 {
 	unsigned cnt = 0;
@@ -23,7 +22,6 @@ static unsigned count_together(const struct reply *rp, uint64_t *total)
 	return cnt;
 }
 
-/* Without a loan, a reply is contiguous. */
 static struct sl_span *add_spans(struct sl_span *to, const struct reply *rp)
 {
 	size_t meta = sl_rpc_pad8(rp->entry.meta_len), len = rp->entry.len;
@@ -56,7 +54,7 @@ static bool pack_one(struct channel *ch, unsigned class)
 {
 	struct reply *first = ch->replies[class].first, *rp = first;
 	uint64_t total;
-	uint32_t longest_us = 1; /* 0 would mean unknown to gateways */
+	uint32_t longest_us = 1;
 	unsigned cnt = count_together(first, &total), i;
 	struct sl_send *s = sl_be_reply_mem_take(
 		&ch->unknown, sizeof(*s) + cnt * sizeof(struct sl_rpc_entry) +

@@ -10,10 +10,10 @@ enum {
 	TICK_NS = 1000000,
 	LOOK_NS = 100000000,
 	SPIN_NS = SL_BE_SPIN_NS,
-	AWAY_NS = 10000, /* longer than one poll of another thread on the core */
+	AWAY_NS = 10000,
 	EVENTS_MAX = 32,
 	DRAIN_MS = 5000,
-	ROUND_NS = 20000, /* of receiving before replies are sent */
+	ROUND_NS = 20000,
 };
 
 _Thread_local struct sl_backend *sl_be_polling;
@@ -44,7 +44,6 @@ static void accept_peers(struct sl_backend *b)
 		take_peers(b, b->listeners[i], b->listeners[i]->ops->accept);
 }
 
-/* Accepts peers if that needs no system call. */
 static void glance_at_peers(struct sl_backend *b)
 {
 	for (unsigned i = 0; i < b->listener_cnt; i++) {
@@ -89,7 +88,6 @@ static void take_shared(struct sl_backend *b, bool again)
 	b->poll_groups.unmatched = 0;
 }
 
-/* Receives from all channels in turn, up to a batch and for at most ROUND_NS. */
 static unsigned poll_channels(struct sl_backend *b)
 {
 	uint64_t until_ns = b->now_ns + ROUND_NS;
@@ -154,7 +152,6 @@ static void tell_requests(struct channel *ch)
 	}
 }
 
-/* Hysteresis: half of `unsent` must be free. */
 static bool has_room_again(const struct channel *ch)
 {
 	size_t wanted = atomic_load_explicit(&ch->wanted, memory_order_acquire);
@@ -183,7 +180,6 @@ static void tell_writable(struct sl_backend *b)
 	}
 }
 
-/* Counts time without passes, when credit was not read. */
 static void note_pass(struct sl_backend *b)
 {
 	uint64_t since_ns = b->now_ns - b->pass_ns;
@@ -193,7 +189,7 @@ static void note_pass(struct sl_backend *b)
 	b->pass_ns = b->now_ns;
 }
 
-/* Tells gateways before refusals. A drained gateway may return, and is told again. */
+/* Before refusals. A drained gateway may return, and is told again. */
 static void tell_away(struct sl_backend *b)
 {
 	struct sl_list *at;
@@ -209,7 +205,6 @@ static void tell_away(struct sl_backend *b)
 	}
 }
 
-/* Returns the number of batches handled or offered. */
 static unsigned run_pass(struct sl_backend *b)
 {
 	struct sl_list *at;
@@ -256,7 +251,6 @@ bool sl_be_arm(struct sl_backend *b)
 
 	atomic_store_explicit(&b->sleeping, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	/* A batch can be formed. */
 	if ((b->queue_cnt && (b->opt.inline_handler ||
 			      atomic_load_explicit(&b->turn, memory_order_relaxed) == TURN_IO)) ||
 	    atomic_load_explicit(&b->handed, memory_order_relaxed) ||
@@ -350,10 +344,7 @@ unsigned sl_be_serve(struct sl_backend *b, unsigned wait_us)
 		} else if (b->opt.busy_poll || b->now_ns - b->active_ns < SPIN_NS) {
 			uint64_t before_ns = sl_now_ns();
 
-			/*
-			 * If another thread runs for long, sleep: a wake-up preempts it, polling
-			 * does not.
-			 */
+			/* Unlike polling, a wake-up preempts other threads. */
 			sched_yield();
 			b->now_ns = sl_now_ns();
 			if (b->now_ns - before_ns > AWAY_NS)

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reply memory, shared by channels, and within a channel by client addresses (SL_META_CLIENT). Uses
- * dynamic thresholds (Choudhury, Hahne 1998) at both levels: an address may use as much as is left
- * to its channel. Requests without an address use a common share.
+ * Reply memory, shared by channels, and within a channel by client addresses (SL_META_CLIENT).
+ * Dynamic thresholds (Choudhury, Hahne 1998) at both levels: an address may use as much as is left
+ * to its channel. Without an address: a common share.
  */
 #include "sdk/backend/internal.h"
 
-/* shares examined per call */
 enum { LOOKS = 64 };
 
 static struct client_share **bucket_of(const struct channel *ch, uint32_t client)
 {
 	uint64_t id = (uint64_t)client ^ (uintptr_t)ch << 16;
 
-	/* A gateway cannot aim at a bucket. */
 	return &ch->b->shares[(id * ch->b->hash_key) >> 52 & (SL_BE_SHARES - 1)];
 }
 
@@ -94,7 +92,6 @@ void sl_be_share_stall(struct request *rq)
 		sl_list_add_tail(&share->channel->stalled, &share->node);
 }
 
-/* Uses the larger of the two kinds of memory. */
 static size_t memory_left(const struct sl_backend *b)
 {
 	size_t foreign = atomic_load_explicit(&b->foreign_used, memory_order_relaxed);
@@ -132,7 +129,6 @@ static void count_own(struct client_share *share, size_t more)
 			      memory_order_relaxed);
 }
 
-/* Exact, because one thread owns the pool. */
 void *sl_be_reply_mem_take(struct client_share *share, size_t len)
 {
 	struct sl_capped_alloc *m = &share->channel->b->reply_mem;
@@ -184,10 +180,7 @@ void sl_be_foreign_give(struct client_share *share, size_t len)
 	free_share(share);
 }
 
-/*
- * Returns the largest share with a waiting reply, if at least the channel's mean. Examines LOOKS
- * shares, round robin.
- */
+/* Returns the largest of LOOKS shares, round robin; NULL: below the channel's mean. */
 static struct client_share *find_largest(struct channel *ch)
 {
 	struct client_share *largest = NULL;

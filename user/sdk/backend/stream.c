@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Streamed requests.
- *
- *   gateway --credit--> entries -> rq->parts -> deliver (unless paused) -> open, data, end, cancel
- *       ^                                          |
- *       +------------------ WINDOW <---------------+
- *
- * A part is copied before delivery, because the gateway can change the ring.
- */
+/* Parts are copied first: the gateway can change the ring. */
 #include <errno.h>
 #include "sdk/backend/internal.h"
 #include "base/clock.h"
@@ -39,7 +31,6 @@ static void tell_end(void *arg, struct sl_request_view *view)
 	((struct request *)view)->channel->b->opt.on_stream->on_end(arg, view);
 }
 
-/* Empty parts cost memory too. */
 static uint32_t count_of(const struct part *p)
 {
 	return p->len > SL_RPC_MIN_COST ? p->len : SL_RPC_MIN_COST;
@@ -57,7 +48,6 @@ static void drop_first(struct request *rq)
 	sl_capped_free(&rq->channel->b->request_mem, p);
 }
 
-/* Widens the windows of a few busy streams. */
 static void widen_window(struct request *rq)
 {
 	struct sl_backend *b = rq->channel->b;
@@ -68,7 +58,6 @@ static void widen_window(struct request *rq)
 	b->wide_cnt++;
 }
 
-/* Grants half a window at a time, none while paused. At most a window is held. */
 static void give_credit(struct request *rq)
 {
 	uint32_t window, most, more;
@@ -99,7 +88,7 @@ static void deliver_parts(struct request *rq)
 		rq->told_end = true;
 		sl_be_upcall(rq, tell_end);
 	}
-	/* Input after the reply is dropped but credited: its client may read only afterwards. */
+	/* Input after the reply is dropped but credited: its client may only then read. */
 	while (rq->parts && !may_tell(rq))
 		drop_first(rq);
 	give_credit(rq);
@@ -153,7 +142,6 @@ static bool keep_part(struct request *rq, struct sl_span bytes)
 	return true;
 }
 
-/* Returns false if the entry exceeds the credit or does not continue the last one. */
 static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 {
 	bool more = e->flags & SL_ENTRY_MORE, compressed = e->flags & SL_ENTRY_COMPRESSED;
@@ -170,7 +158,6 @@ static bool entry_begins(struct request *rq, const struct sl_rpc_entry *e)
 	return true;
 }
 
-/* Refuses a stream, unless its reply has ended. The gateway then drops later replies. */
 static void refuse_stream(struct request *rq, enum sl_rpc_status status)
 {
 	if (!may_tell(rq))
@@ -181,7 +168,6 @@ static void refuse_stream(struct request *rq, enum sl_rpc_status status)
 	sl_be_stream_cancel(rq);
 }
 
-/* Returns false if malformed. */
 static bool keep_trailers(struct request *rq, const struct sl_part *part)
 {
 	struct sl_span block = part->meta, rest = block, field;
@@ -207,7 +193,6 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 {
 	const struct sl_rpc_entry *e = part->entry;
 
-	/* Two incomplete messages with the same id: protocol error. */
 	if (!rq->stream || rq->in_from != (part->first ? NULL : part->header) ||
 	    (part->first && !entry_begins(rq, e)))
 		return false;
@@ -218,7 +203,6 @@ bool sl_be_stream_part(struct request *rq, const struct sl_part *part)
 		return false;
 	if (part->last)
 		rq->in_rest = e->rest;
-	/* The end has no bytes; an empty piece is delivered only if it is a message. */
 	if (!rq->ended && may_tell(rq) && (part->body.len || (part->first && part->last)) &&
 	    !keep_part(rq, part->body))
 		refuse_stream(rq, SL_RPC_REFUSED);

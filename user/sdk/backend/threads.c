@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of a backend that is not inline: I/O thread, and the caller's, which handles batches.
+ * I/O thread and handler's thread of a backend that is not inline.
  *
- * `turn` passes a batch (release, acquire). A thread announces sleep, then checks once more. The
- * other publishes work, executes a fence, and signals a sleeping thread.
+ * `turn` passes a batch (release, acquire).
  */
 #include <poll.h>
 #include <sched.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Replies between reply.c and reply_queue.c. `room` limits what programs may queue (EAGAIN), `credit`
- * what is sent.
- */
+/* `room` limits what programs may queue (EAGAIN), `credit` what is sent. */
 #include <errno.h>
 #include <stdlib.h>
 #include "sdk/backend/internal.h"
@@ -21,7 +18,6 @@ static struct reply *pop_waiting(struct request *rq)
 	return rp;
 }
 
-/* Cuts a piece as long as the credit. Returns false if too small. */
 static bool cut_piece(struct request *rq, struct reply *rp)
 {
 	uint32_t left = rp->entry.len - rp->cut, len = left;
@@ -64,7 +60,6 @@ static void stall_request(struct request *rq)
 	sl_be_share_stall(rq);
 }
 
-/* The last reply ends the request. */
 static void send_waiting(struct request *rq)
 {
 	struct channel *ch = rq->channel;
@@ -103,10 +98,7 @@ bool sl_be_reply_credit(struct request *rq, uint32_t bytes)
 	return true;
 }
 
-/*
- * Drops an interim reply that lost a race against the reply; gateways reject it. A thread that
- * waits for its room is told in the next pass.
- */
+/* Drops an interim reply that lost a race against the reply; gateways reject it. */
 static void drop_late(struct request *rq, struct reply *rp)
 {
 	struct channel *ch = rq->channel;
@@ -119,7 +111,6 @@ static void drop_late(struct request *rq, struct reply *rp)
 	atomic_store(&ch->b->full, true);
 }
 
-/* I/O thread. */
 static void take_reply(struct sl_backend *b, struct reply *rp)
 {
 	struct request *rq = rp->rq;
@@ -129,7 +120,6 @@ static void take_reply(struct sl_backend *b, struct reply *rp)
 	if (rp->discard || !ch->up || atomic_load_explicit(&rq->gone, memory_order_relaxed)) {
 		sl_be_reply_free(rp);
 		b->stats.cancelled += ends;
-		/* Only REPLY_MALLOC is freed, and it is not part of the request. */
 		if (ends)
 			sl_be_request_free(rq); /* NOLINT(clang-analyzer-unix.Malloc) */
 		return;
@@ -206,7 +196,6 @@ void sl_be_replies_relieve(struct channel *ch)
 	struct request *rq;
 
 	while ((rq = sl_be_share_longest_stalled(ch))) {
-		/* negative if it began to wait between passes */
 		int64_t age_ns = (int64_t)(b->now_ns - b->away_ns - rq->credit_ns);
 
 		if (age_ns < (int64_t)STALLED_NS)

@@ -7,7 +7,7 @@ void sl_be_wake(struct sl_backend *b)
 {
 	static const uint64_t one = 1;
 
-	/* Pairs with the fence of sl_be_arm(): one of the two sees the other's store. */
+	/* Pairs with the fence of sl_be_arm(): one sees the other's store. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&b->sleeping, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&b->sleeping, false, memory_order_relaxed) &&
@@ -37,7 +37,6 @@ void sl_backend_stop(struct sl_backend *b)
 		errno = saved;
 }
 
-/* Also takes replies of `done` callbacks. */
 void sl_be_channel_wake(struct channel *ch)
 {
 	struct sl_backend *b = ch->b;

@@ -105,7 +105,6 @@ static bool is_name(const char *name, size_t len)
 	return len && len <= UINT8_MAX;
 }
 
-/* Returns false if a header is wrong; a lack of space is in w->full. */
 static bool put_header(struct sl_tlv_writer *w, const struct sl_header_arg *h)
 {
 	size_t name_len = h->name ? strlen(h->name) : 0;
@@ -136,7 +135,6 @@ static bool put_text(struct sl_tlv_writer *w, uint16_t tag, const char *text)
 	return is_text(text, strlen(text));
 }
 
-/* Returns the length, -EINVAL or -EMSGSIZE. */
 static int encode_meta(uint8_t *to, size_t room, const struct sl_rpc_call_args *a)
 {
 	struct sl_tlv_writer w = {.at = to, .end = to + room};
@@ -204,7 +202,6 @@ static struct client_call *fill_call(struct client_call *call, struct sl_rpc_cli
 	return call;
 }
 
-/* Returns 0 and the call, or -errno. */
 static int new_call(struct sl_rpc_client *c, const void *given, struct client_call **out)
 {
 	SL_UNINIT uint8_t meta[SL_RPC_MAX_ASKED];

@@ -41,7 +41,7 @@ void sl_cl_wake(struct sl_rpc_client *c)
 		return;
 	c->asleep = false;
 	if (write(c->wake_fd, &one, sizeof(one)) < 0)
-		return; /* the counter is not 0 */
+		return;
 }
 
 static int check_options(struct sl_rpc_client_options *o, const struct sl_rpc_client_options *given,
@@ -143,7 +143,6 @@ static struct sl_rpc_client *new_client(const struct sl_rpc_client_options *opt)
 	return c;
 }
 
-/* Ends what never reached the session. */
 static void end_waiting(struct sl_rpc_client *c)
 {
 	struct sl_list *node;
@@ -181,7 +180,7 @@ void sl_rpc_client_close(struct sl_rpc_client *c)
 	sl_cl_loop_stop(c);
 	sl_cl_connect_stop(c);
 	end_calls(c);
-	sl_rpc_destroy(c->rpc); /* returns the bytes of the flights */
+	sl_rpc_destroy(c->rpc);
 	c->rpc = NULL;
 	while ((node = sl_list_pop_head(&c->servers)))
 		free(sl_container_of(node, struct client_server, node));

@@ -17,10 +17,9 @@
 enum { SLOTS = 256 };
 #define BACKOFF_MIN_NS (50 * SL_NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * SL_NS_PER_SEC)
-/* A connection that lasts as long is no failed attempt. */
-#define STABLE_NS     SL_NS_PER_SEC
-#define LOOK_NS       SL_NS_PER_SEC
-#define PROBE_LOOK_NS (200 * SL_NS_PER_MS)
+#define STABLE_NS      SL_NS_PER_SEC
+#define LOOK_NS        SL_NS_PER_SEC
+#define PROBE_LOOK_NS  (200 * SL_NS_PER_MS)
 
 static void report_error(struct sl_rpc_client *c, struct client_server *s, const char *line)
 {
@@ -107,7 +106,6 @@ static bool is_member(const struct sl_members *m, const char *endpoint)
 	return false;
 }
 
-/* Loop thread; lock held. Returns false without memory: the next list may have more luck. */
 static bool apply_members(struct sl_rpc_client *c, const struct sl_members *m)
 {
 	struct sl_list *at;
@@ -242,7 +240,7 @@ void sl_cl_adopt_dialed(struct sl_rpc_client *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Lock held. Returns the server whose attempt is due; otherwise lowers *next_ns. */
+/* Lock held. */
 static struct client_server *find_due(const struct sl_rpc_client *c, uint64_t now_ns,
 				      uint64_t *next_ns)
 {
@@ -305,7 +303,7 @@ static void dial_server(struct sl_rpc_client *c, struct client_server *s)
 	sl_cl_wake(c);
 }
 
-/* Reads the file if it has changed. Lock held; released meanwhile. */
+/* Lock held; released meanwhile. */
 static void look_at_members(struct sl_rpc_client *c)
 {
 	struct sl_err err = SL_ERR(512);
@@ -348,7 +346,6 @@ static void wait_for_due(struct sl_rpc_client *c, uint64_t until_ns)
 		pthread_cond_timedwait(&c->dial_due, &c->lock, &until);
 }
 
-/* Periodic work of the first dialer. Returns when it is due again. */
 static uint64_t look_around(struct sl_rpc_client *c, uint64_t now_ns)
 {
 	if (c->members_file && now_ns >= c->members_look_ns) {

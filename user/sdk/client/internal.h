@@ -24,19 +24,18 @@ enum {
 	SL_CL_RETRIES_MAX = 2, /* attempts that a server may have executed, or refused */
 	SL_CL_ELSEWHERE_MAX = 32,
 	SL_CL_GROUP_MAX = 64,        /* calls submitted apart that share a message */
-	SL_CL_UNSENT_MAX = 128,      /* messages of a class and server that wait in the session */
-	SL_CL_STREAM_OUT = 64 << 10, /* bytes of a stream that wait */
+	SL_CL_UNSENT_MAX = 128,      /* messages of a class and server in the session */
+	SL_CL_STREAM_OUT = 64 << 10, /* waiting bytes of a stream */
 };
 
-/* A server, from its place in the list of endpoints until its channel is removed. */
 struct client_server {
-	struct sl_list node;   /* in `servers` */
+	struct sl_list node;
 	struct sl_list dialed; /* (lock) in `dialed`: `transport` is new */
 	struct sl_rpc_client *client;
 	char endpoint[SL_MEMBER_LEN];
 	struct sl_rpc_channel *channel;
-	struct sl_transport *transport; /* (lock) NULL: none */
-	uint32_t number;                /* (lock) of a virtual connection; 0: not virtual */
+	struct sl_transport *transport; /* (lock) */
+	uint32_t number;                /* (lock) 0: not virtual */
 	uint32_t forgotten;             /* (lock) number that the peer does not know */
 	uint64_t probe_ns;              /* (lock) */
 	bool probed;                    /* (lock) a dialer uses the server */
@@ -45,16 +44,16 @@ struct client_server {
 	unsigned up_index; /* in `up` */
 	uint32_t in_flight;
 	uint32_t unsent[SL_CLASS_CNT]; /* flights */
-	uint64_t full_until_ns;        /* the session has no room for it */
+	uint64_t full_until_ns;        /* the session has no room */
 	uint64_t up_ns;
 	struct sl_list flights;
 	/* (lock) */
 	enum { DIAL_IDLE, DIAL_DUE, DIAL_RUNS } dial;
-	bool removed; /* no more in the list of endpoints */
+	bool removed; /* not in the list of endpoints any more */
 	uint64_t dial_ns, backoff_ns, reported_ns;
 };
 
-/* Calls of one message, whose bytes the session reads. */
+/* The session reads the bytes of its calls. */
 struct client_flight {
 	struct sl_list node;
 	struct client_server *server;
@@ -64,7 +63,7 @@ struct client_flight {
 	struct client_call *calls[];
 };
 
-/* A message of a stream that waits for credit, or a piece of a reply that waits for resume. */
+/* A message waiting for credit, or a piece of a reply waiting for resume. */
 struct client_piece {
 	struct sl_list node;
 	uint32_t len, taken;
@@ -78,23 +77,23 @@ enum client_call_state { CALL_WAITING, CALL_SENT, CALL_REPLIED };
 struct client_call {
 	struct sl_list node;    /* submitted (lock); waiting; open */
 	struct sl_list command; /* (lock) in `commands` */
-	struct sl_list turn;    /* in `writable`: parts can be sent */
+	struct sl_list turn;    /* in `writable` */
 	struct sl_rpc_client *client;
 	uint64_t number;
 	unsigned refs;
 	enum client_call_state state;
 	uint8_t class;
 	bool grpc, idempotent, stream, grouped;
-	bool begun;            /* the reply has begun */
+	bool begun;
 	bool parts_gone;       /* a part of the stream was sent */
 	bool cancel;           /* (lock) */
 	bool write;            /* (lock) stream_send() was called */
-	bool pause;            /* (lock) as last asked for */
-	bool paused;           /* as the loop has it */
+	bool pause;            /* (lock) last requested state */
+	bool paused;           /* state in the loop */
 	bool out_ended;        /* (lock) the last message was submitted */
 	bool out_blocked;      /* (lock) on_writable is due */
 	bool ended;            /* (lock) */
-	uint32_t out_len;      /* (lock) bytes in `out` */
+	uint32_t out_len;      /* (lock) */
 	struct sl_list out;    /* (lock) struct client_piece */
 	struct sl_list stored; /* struct client_piece: while paused */
 	uint64_t stored_len;
@@ -104,9 +103,9 @@ struct client_call {
 	uint64_t deadline_ns, give_up_ns;
 	unsigned retries, repeats;
 	struct sl_rpc_call_reply reply;
-	uint8_t *collected; /* body */
+	uint8_t *collected;
 	size_t collected_cap;
-	uint8_t *head; /* copy of metadata */
+	uint8_t *head;
 	void *user_data;
 	void (*on_data)(void *user_data, uint64_t call, const struct sl_rpc_call_reply *reply,
 			const void *bytes, size_t len, size_t left);
@@ -130,16 +129,16 @@ struct sl_rpc_client {
 	struct client_server **up;
 	unsigned up_cnt, removed_cnt;
 	struct sl_list waiting[SL_CLASS_CNT];
-	struct sl_list open;     /* sent calls */
+	struct sl_list open;
 	struct sl_list writable; /* streams */
 	uint64_t waiting_ns;     /* next deadline among waiting calls */
 	uint64_t retry_ns;       /* when to try again what found no room */
 	struct sl_prng prng;
 	uint64_t now_ns;
 	bool armed, slept;
-	struct sl_rpc_item items[SL_RPC_MAX_BATCH]; /* of one message */
+	struct sl_rpc_item items[SL_RPC_MAX_BATCH];
 	struct sl_span spans[SL_RPC_MAX_BATCH][2];
-	uint8_t *scratch; /* a reply of one part */
+	uint8_t *scratch;
 	size_t scratch_cap;
 
 	pthread_t thread;
@@ -147,7 +146,7 @@ struct sl_rpc_client {
 	int wake_fd, epoll_fd; /* epoll_fd: own loop; the session's and wake_fd */
 	_Atomic bool stop;
 	_Atomic bool news;        /* something was submitted */
-	_Atomic pthread_t looper; /* the thread that runs the loop; 0: none */
+	_Atomic pthread_t looper; /* 0: none */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a server came up */
@@ -159,7 +158,7 @@ struct sl_rpc_client {
 	struct sl_members members;
 	_Atomic bool has_members;
 
-	/* dialers (lock) */
+	/* (lock) */
 	pthread_t dialers[SL_CL_DIALERS_MAX];
 	unsigned dialer_cnt;
 	pthread_cond_t dial_due;
@@ -174,57 +173,70 @@ struct sl_rpc_client {
 	} count;
 };
 
-/* client.c */
-/* Copies a struct that begins with `size`. Returns 0, -EINVAL or -E2BIG. */
+/* Functions below: loop thread, unless stated otherwise. */
+
+/* Any thread. Copies a struct that begins with `size`. Returns 0, -EINVAL or -E2BIG. */
 int sl_cl_copy_struct(void *to, size_t known, size_t first_version, const void *from);
-/* Lock held. */
+/* Wakes the loop. Any thread, lock held. */
 void sl_cl_wake(struct sl_rpc_client *c);
 
-/* call.c */
-struct client_call *sl_cl_call_find(struct sl_rpc_client *c, uint64_t number); /* lock held */
+/* Returns an open call, or NULL. Any thread, lock held. */
+struct client_call *sl_cl_call_find(struct sl_rpc_client *c, uint64_t number);
+/* Drops a reference. */
 void sl_cl_call_unref(struct client_call *call);
-/* Calls on_end and releases the call. */
+/* Ends the call: calls on_end, and drops its reference. */
 void sl_cl_call_end(struct client_call *call, int error);
-/* Moves what other threads have asked for to the loop. Returns how much. */
+/* Takes requests of other threads. Returns how many. */
 unsigned sl_cl_take_commands(struct sl_rpc_client *c);
 
-/* send.c */
+/* Puts a call into `waiting`. */
 void sl_cl_wait(struct client_call *call);
+/* Sends waiting calls that find a server, and ends late ones. */
 void sl_cl_send_waiting(struct sl_rpc_client *c);
-/* Sends the call again if the rules allow it, otherwise ends it. */
+/* Repeats the call if allowed, otherwise ends it. */
 void sl_cl_retry_or_end(struct client_call *call, bool may_be_done, int error);
+/* Frees a flight, whose bytes are not read any more. */
 void sl_cl_flight_end(struct client_server *s, uint64_t batch);
-/* Forgets the server that the call was sent to. */
+/* Removes the call from its server, if any. */
 void sl_cl_call_unsend(struct client_call *call);
 
 /* reply.c */
 extern const struct sl_rpc_ops sl_cl_rpc_ops;
-/* Delivers what was stored while paused. */
+/* Delivers stored pieces unless paused. May end the call. */
 void sl_cl_resume(struct client_call *call);
 
-/* stream.c */
+/* Sends what fits of a stream. */
 void sl_cl_send_parts(struct client_call *call);
+/* Frees a list of client_piece. */
 void sl_cl_drop_pieces(struct sl_list *pieces);
 
 /* connect.c */
-/* Reads the first list of servers and starts the dialers. Returns 0, or -1 and a line in err. */
+/* Reads the servers and starts the dialers, before the loop. Returns 0, or -1 and a line in err. */
 int sl_cl_connect_start(struct sl_rpc_client *c, struct sl_err *err);
+/* Joins the dialers, after the loop. */
 void sl_cl_connect_stop(struct sl_rpc_client *c);
+/* Adopts what dialers have connected. */
 void sl_cl_adopt_dialed(struct sl_rpc_client *c);
+/* Handles a change of the channel's state. */
 void sl_cl_server_state(struct client_server *s, enum sl_rpc_state state);
+/* Frees removed servers that nothing uses. */
 void sl_cl_reap_servers(struct sl_rpc_client *c);
 
+/* Returns options with pointers into `c` and `s`. Any thread. */
 struct sl_rpc_dial_options sl_cl_dial_options(const struct sl_rpc_client *c,
 					      const struct client_server *s);
 
 /* liveness.c */
-/* Probes a server that owes an answer. Lock held; released meanwhile. */
+/* Probes silent peers. A dialer. Lock held; released meanwhile. */
 void sl_cl_probe_silent(struct sl_rpc_client *c);
 
-/* loop.c */
+/* Makes one turn. Returns its events. */
 unsigned sl_cl_turn(struct sl_rpc_client *c);
+/* Starts the loop's thread, or makes the own loop's fd. Returns 0 or -1. */
 int sl_cl_loop_start(struct sl_rpc_client *c);
+/* Ends the loop, and joins its thread. */
 void sl_cl_loop_stop(struct sl_rpc_client *c);
+/* Returns true in the loop's thread. Any thread. */
 bool sl_cl_in_loop(const struct sl_rpc_client *c);
 /* Runs the own loop until *done or the time. Returns 0, -ETIMEDOUT, -EDEADLK. */
 int sl_cl_run_until(struct sl_rpc_client *c, bool (*done)(void *arg), void *arg, uint64_t until_ns);

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Probes silent peers of virtual connections, as gateway/liveness.c does. Other connections end with
- * their socket or queue pair.
- */
 #include "sdk/client/internal.h"
 #include "base/clock.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop: in a thread of the client, or in the program's. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -51,7 +50,6 @@ static uint64_t next_ns(const struct sl_rpc_client *c)
 	return sl_min_ns(next, sl_rpc_next_ns(c->rpc));
 }
 
-/* Returns false if there is work. */
 static bool fall_asleep(struct sl_rpc_client *c)
 {
 	bool asleep;
@@ -71,10 +69,9 @@ static void wake_up(struct sl_rpc_client *c)
 	c->asleep = c->slept = false;
 	pthread_mutex_unlock(&c->lock);
 	if (read(c->wake_fd, &count, sizeof(count)) < 0)
-		return; /* not woken by another thread */
+		return;
 }
 
-/* Returns the time to wait; 0: not at all. */
 static uint64_t arm(struct sl_rpc_client *c)
 {
 	uint64_t next, now_ns;
@@ -173,7 +170,6 @@ bool sl_cl_in_loop(const struct sl_rpc_client *c)
 	return looper && pthread_equal(looper, pthread_self());
 }
 
-/* Returns 0, -EINVAL or -EDEADLK. */
 static int enter(struct sl_rpc_client *c)
 {
 	pthread_t none = 0;

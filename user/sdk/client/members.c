@@ -51,7 +51,6 @@ static int grow(struct sl_members *m)
 	return 0;
 }
 
-/* `where` begins the line of an error. */
 static int add_member(struct sl_members *m, const char *where, const char *text, size_t len,
 		      struct sl_err *err)
 {

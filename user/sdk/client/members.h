@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of endpoints: texts with commas, and files with one endpoint per line. */
 #ifndef SL_SDK_CLIENT_MEMBERS_H
 #define SL_SDK_CLIENT_MEMBERS_H
 
@@ -13,9 +12,11 @@ struct sl_members {
 	unsigned cnt;
 };
 
-/* Each returns 0, or -1 and a line in err; then the list is empty. */
+/* Parses endpoints. Returns 0, or -1 and a line in err; then the list is empty. */
 int sl_members_parse(struct sl_members *m, const char *text, struct sl_err *err);
+/* Same for a file. */
 int sl_members_read(struct sl_members *m, const char *file, struct sl_err *err);
+/* Frees the list. */
 void sl_members_free(struct sl_members *m);
 
 #endif

@@ -34,7 +34,6 @@ static bool read_field(struct sl_rpc_call_reply *r, uint16_t tag, struct sl_span
 	}
 }
 
-/* Reads a private copy of metadata. Returns false if it is malformed. */
 static bool read_meta(struct sl_rpc_call_reply *r, const uint8_t *meta, size_t len)
 {
 	struct sl_span rest = sl_span_of(meta, len), value;
@@ -75,7 +74,6 @@ bool sl_rpc_call_reply_header(const struct sl_rpc_call_reply *reply, const char 
 	return true;
 }
 
-/* Appends metadata of a later part, e.g. trailers, to that of the first. */
 static bool add_meta(struct client_call *call, struct sl_span meta)
 {
 	struct sl_rpc_call_reply *r = &call->reply;
@@ -99,7 +97,6 @@ static bool add_meta(struct client_call *call, struct sl_span meta)
 	return read_meta(r, all, len);
 }
 
-/* Returns 0, -EMSGSIZE or -ENOMEM. */
 static int collect(struct client_call *call, struct sl_span bytes)
 {
 	size_t len = call->reply.body_len + bytes.len, cap = call->collected_cap;
@@ -138,7 +135,7 @@ static int store(struct client_call *call, const void *bytes, size_t len, uint64
 	return 0;
 }
 
-/* Returns a private copy, which the peer cannot change; NULL without memory. */
+/* Returns NULL without memory. */
 static const void *copy_bytes(struct sl_rpc_client *c, struct sl_span bytes)
 {
 	if (bytes.len > c->scratch_cap) {
@@ -205,7 +202,7 @@ static int error_of(enum sl_rpc_status status)
 	}
 }
 
-/* `open`: a hostile server has announced more; the session still has the request. */
+/* `open`: a hostile server has announced more. */
 static void end_refused(struct client_call *call, enum sl_rpc_status status, bool open)
 {
 	if (open)
@@ -218,7 +215,6 @@ static void end_refused(struct client_call *call, enum sl_rpc_status status, boo
 	sl_cl_call_end(call, error_of(status));
 }
 
-/* The reply goes on, but the call ends. */
 static void give_up(struct client_call *call, bool last, int error)
 {
 	if (!last)
@@ -237,7 +233,6 @@ static void end_replied(struct client_call *call)
 	call->state = CALL_REPLIED;
 }
 
-/* The common case: the whole reply is one part. Views point into the session's bytes. */
 static void take_whole(struct client_call *call, const struct sl_rpc_reply *r)
 {
 	struct sl_rpc_call_reply *reply = &call->reply;
@@ -264,7 +259,6 @@ static void take_part(struct client_call *call, const struct sl_rpc_reply *r)
 	bool ends = r->last && !r->more;
 	int rc = 0;
 
-	/* bytes of this message so far: `first` begins it */
 	call->message_left = r->first ? r->total_len : call->message_left;
 	call->message_left -= r->body.len < call->message_left ? r->body.len : call->message_left;
 	if (!add_meta(call, r->meta))
@@ -343,7 +337,7 @@ static void on_credit(void *app, void *cookie)
 
 static void on_go_on(void *app, void *cookie)
 {
-	(void)app, (void)cookie; /* only for requests that await it */
+	(void)app, (void)cookie;
 }
 
 static void on_interim(void *app, void *cookie, struct sl_span meta)

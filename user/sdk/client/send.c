@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server is drawn by the power of two choices: the less loaded of two (Mitzenmacher 2001). */
+/* Draws servers by the power of two choices (Mitzenmacher 2001). */
 #include <errno.h>
 #include <stdlib.h>
 #include "sdk/client/internal.h"
@@ -53,7 +53,6 @@ static struct client_server *draw_server(struct sl_rpc_client *c)
 	return c->up[c->up_cnt == 1 ? 0 : sl_prng_below(&c->prng, c->up_cnt)];
 }
 
-/* Returns NULL if no server takes the call now. */
 static struct client_server *pick_server(struct sl_rpc_client *c, const struct client_call *call)
 {
 	struct client_server *best = NULL;
@@ -72,7 +71,6 @@ static struct client_server *pick_server(struct sl_rpc_client *c, const struct c
 	return best;
 }
 
-/* Returns true if only the server that has just refused the call is connected. */
 static bool is_refused_by_all(const struct sl_rpc_client *c, const struct client_call *call)
 {
 	return c->up_cnt == 1 && c->up[0] == call->excluded;
@@ -122,7 +120,6 @@ static void mark_sent(struct client_flight *f, const struct sl_rpc_item *items)
 	}
 }
 
-/* Returns 0, -ENOMEM, or an error of sl_rpc_send(). */
 static int send_flight(struct client_flight *f)
 {
 	struct sl_rpc_client *c = f->server->client;
@@ -136,10 +133,6 @@ static int send_flight(struct client_flight *f)
 	return rc;
 }
 
-/*
- * Takes calls from the head of a list: those of one submission stay together; others join if only
- * one server is connected.
- */
 static unsigned group_len(struct sl_rpc_client *c, const struct client_call *first)
 {
 	const struct sl_list *head = &c->waiting[first->class], *at;
@@ -175,7 +168,6 @@ static struct client_flight *new_flight(struct client_server *s, struct client_c
 	return f;
 }
 
-/* Returns false if the list must wait. */
 static bool send_group(struct sl_rpc_client *c, struct client_call *first)
 {
 	struct client_server *s = pick_server(c, first);
@@ -185,7 +177,7 @@ static bool send_group(struct sl_rpc_client *c, struct client_call *first)
 	if (!rc)
 		return true;
 	free(f);
-	if (rc == -EMSGSIZE || rc == -EINVAL) { /* checked before: not reached */
+	if (rc == -EMSGSIZE || rc == -EINVAL) {
 		sl_cl_call_end(first, rc);
 		return true;
 	}
@@ -195,7 +187,6 @@ static bool send_group(struct sl_rpc_client *c, struct client_call *first)
 	return false;
 }
 
-/* Connected servers may be busy for longer than it takes to connect. */
 static uint64_t next_look(struct client_call *call)
 {
 	struct sl_rpc_client *c = call->client;

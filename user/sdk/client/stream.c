@@ -25,7 +25,6 @@ static struct client_piece *first_piece(struct client_call *call)
 	return piece; /* NOLINT(clang-analyzer-unix.Malloc) */
 }
 
-/* Frees a piece. Returns true if on_writable is due. */
 static bool drop_piece(struct client_call *call, struct client_piece *piece)
 {
 	struct sl_rpc_client *c = call->client;
@@ -77,7 +76,6 @@ static int send_message(struct client_call *call, struct client_piece *piece)
 	return 0;
 }
 
-/* Waits for memory of the session. */
 static void try_later(struct client_call *call)
 {
 	struct sl_rpc_client *c = call->client;
@@ -96,7 +94,6 @@ void sl_cl_send_parts(struct client_call *call)
 
 	sl_list_del(&call->turn);
 	while (!rc && (piece = first_piece(call))) {
-		/* A last message without bytes is only the end. */
 		if ((piece->len || !piece->last) && (piece->taken < piece->len || !piece->len))
 			rc = send_message(call, piece);
 		if (!rc && piece->last)

@@ -10,7 +10,6 @@ struct client_wait {
 	sem_t done;
 };
 
-/* A reply that the program owns; its views point to `meta` and `body`. */
 struct client_result {
 	struct sl_rpc_call_reply reply;
 	struct client_wait *wait;

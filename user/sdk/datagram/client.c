@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests occupy a fixed number of slots; wire.c has the format. */
 #include "sdk/datagram/wire.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@
 enum {
 	IN_FLIGHT_DEFAULT = 64,
 	IN_FLIGHT_MAX = 1 << 16, /* the low bits of an id are its slot */
-	DATAGRAM_MIN = 508, /* fits practically every IPv4 path: 576 minus the largest headers */
+	DATAGRAM_MIN = 508,
 	DATAGRAM_MAX_DEFAULT = 9000,
 	RECEIVE_BURST = 64,
 	WAIT_US = 1000000,
@@ -62,7 +61,6 @@ static int report_error(struct sl_err *err, const char *host, const char *port, 
 		       port, why);
 }
 
-/* Sets datagram_max from the path MTU that the kernel knows, without fragmentation. */
 static void learn_max(struct sl_datagram_client *c)
 {
 	int mtu = 0, level = c->ip6 ? IPPROTO_IPV6 : IPPROTO_IP, name = c->ip6 ? IPV6_MTU : IP_MTU;
@@ -186,7 +184,7 @@ static void release_call(struct sl_datagram_client *c, struct datagram_call *f)
 	c->in_flight--;
 }
 
-/* The slot is free before `done`, which may send another request. */
+/* `done` may use the slot again. */
 static void finish_call(struct sl_datagram_client *c, struct datagram_call *f,
 			struct sl_datagram_answer *a, uint64_t now_ns)
 {
@@ -210,14 +208,12 @@ static void give_up(struct sl_datagram_client *c, struct datagram_call *f, int s
 	finish_call(c, f, &a, now_ns);
 }
 
-/* Returns 0, also if the kernel drops the datagram, or -EMSGSIZE. */
 static int send_call(struct sl_datagram_client *c, struct datagram_call *f)
 {
-	/* The first attempts may report ICMP errors of earlier datagrams. */
 	for (int i = 0; i < 3; i++) {
 		if (send(c->fd, request_of(c, f), f->len, MSG_NOSIGNAL) >= 0)
 			break;
-		if (errno == EMSGSIZE) { /* smaller path MTU: reduce the padding */
+		if (errno == EMSGSIZE) {
 			learn_max(c);
 			if (f->must > c->datagram_max)
 				return -EMSGSIZE;
@@ -230,7 +226,7 @@ static int send_call(struct sl_datagram_client *c, struct datagram_call *f)
 	return 0;
 }
 
-/* Returns the initial time-out: RFC 6298 with tighter bounds, because retries are cheap. */
+/* Returns the initial time-out: RFC 6298 with tighter bounds. */
 static uint64_t first_patience_ns(const struct sl_datagram_client *c, uint64_t wait_us)
 {
 	uint64_t us = c->retry_us;
@@ -314,7 +310,6 @@ static void run_timers(struct sl_datagram_client *c, uint64_t now_ns)
 			continue;
 		}
 		spent_us = (now_ns - f->first_ns) / SL_NS_PER_US;
-		/* After the deadline, a retry can still fetch a reply. */
 		if (f->deadline_us)
 			sl_datagram_set_deadline(request_of(c, f),
 						 spent_us < f->deadline_us
@@ -339,7 +334,6 @@ static void receive_reply(struct sl_datagram_client *c)
 		struct datagram_call *f;
 		uint64_t now_ns, rtt, off;
 
-		/* ICMP port unreachable */
 		if (n < 0 && errno == ECONNREFUSED)
 			continue;
 		if (n < 0)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Example client: calls a server with stdin as the body, and prints the reply. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +87,6 @@ static int parse_args(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* Returns true if the reply is none of an error. */
 static bool print_reply(const struct sl_rpc_call_reply *reply)
 {
 	if (reply->error) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Backend `chat`: example of streams, similar to a language model's server. Replies with a
- * message's words, one by one, in its own loop.
- */
+/* Example of streams: repeats a message's words, one by one. */
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -91,7 +88,6 @@ static void say_end(struct talk *t)
 	sl_reply(rq, &a);
 }
 
-/* Sends words that are due. Returns when to call it again. */
 static uint64_t talk_on(struct talk *t, uint64_t now)
 {
 	const char *word;
@@ -113,7 +109,7 @@ static uint64_t talk_on(struct talk *t, uint64_t now)
 		rc = say_word(t, word, len);
 		t->blocked = rc == -EAGAIN;
 		if (rc == -ECANCELED) {
-			talk_over(t); /* sl_reply() has closed the request */
+			talk_over(t);
 			return UINT64_MAX;
 		}
 		if (rc)
@@ -134,7 +130,7 @@ static void on_open(void *arg, struct sl_request_view *rq)
 		sl_reply_error(rq, SL_RPC_REFUSED);
 		return;
 	}
-	if (rq->expect_continue) /* on failure the client sends after a time-out */
+	if (rq->expect_continue)
 		(void)sl_stream_send_continue(rq);
 	rq->own = t;
 	t->rq = rq;
@@ -146,7 +142,6 @@ static void on_open(void *arg, struct sl_request_view *rq)
 	chat.talks = t;
 }
 
-/* Words already sent make room; text beyond TEXT_MAX is dropped. */
 static void on_data(void *arg, struct sl_request_view *rq, const void *bytes, size_t len,
 		    size_t left)
 {
@@ -194,7 +189,6 @@ static void on_writable(void *arg, struct sl_request_view *rq)
 		t->blocked = false;
 }
 
-/* Routes without `stream = yes`. */
 static void handle_batch(void *arg, struct sl_batch *batch)
 {
 	(void)arg;

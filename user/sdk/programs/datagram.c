@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Example client: sends a file or stdin to a service in one datagram and prints the reply. */
+/* Example client: sends a file or stdin in one datagram. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -184,7 +184,6 @@ int main(int argc, char **argv)
 	if (rc)
 		return rc == 1 ? 0 : rc;
 	f = o.file ? fopen(o.file, "re") : stdin;
-	/* one byte more, to detect longer input */
 	len = f ? fread(payload, 1, sizeof(payload), f) : 0;
 	if (!f || ferror(f)) {
 		fprintf(stderr, "datagram: %s: %s\n", o.file ? o.file : "stdin", strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backend `echo`: returns the body; GET and HEAD get a line about the request. */
+/* Backend `echo`: returns the body, or a line about GET and HEAD. */
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -21,7 +21,6 @@ static bool is_method(const struct sl_request_view *rq, const char *method)
 	return rq->method_len == strlen(method) && memcmp(rq->method, method, rq->method_len) == 0;
 }
 
-/* Returns true for a gRPC call (no HTTP method) of a method that echo.proto does not define. */
 static bool is_unknown_call(const struct sl_request_view *rq)
 {
 	static const char method[] = "/Echo", grpc[] = "application/grpc";
@@ -85,7 +84,6 @@ static void reply_about(struct sl_request_view *rq, struct sl_reply_args reply)
 	sl_reply(rq, &reply);
 }
 
-/* Copies the content type to `type`. */
 static struct sl_reply_args reply_of(const struct options *opt, const struct sl_request_view *rq,
 				     char type[TYPE_MAX])
 {
@@ -102,14 +100,13 @@ static struct sl_reply_args reply_of(const struct options *opt, const struct sl_
 }
 
 struct echoing {
-	unsigned long left; /* parts to be sent; 0: stream */
-	uint8_t *bytes;     /* stream: current message */
+	unsigned long left;
+	uint8_t *bytes; /* stream: current message */
 	size_t len, cap;
-	bool whole; /* complete, but not sent */
+	bool whole;
 	bool ended;
 };
 
-/* Runs in the handler, then in `writable`. */
 static void parts_go_on(const struct options *opt, struct sl_request_view *rq)
 {
 	struct echoing *e = rq->own;
@@ -121,7 +118,7 @@ static void parts_go_on(const struct options *opt, struct sl_request_view *rq)
 	while (e->left > 1 && !rc) {
 		rc = sl_reply(rq, &part);
 		if (rc == -EAGAIN)
-			return; /* `writable` may already run */
+			return;
 		e->left--;
 	}
 	free(e);
@@ -193,7 +190,7 @@ static void stream_open(void *arg, struct sl_request_view *rq)
 		sl_reply(rq, &(struct sl_reply_args){.status = (uint16_t)opt->fail});
 		return;
 	}
-	if (rq->expect_continue) /* on failure the client sends after a time-out */
+	if (rq->expect_continue)
 		(void)sl_stream_send_continue(rq);
 	rq->own = calloc(1, sizeof(struct echoing));
 	if (!rq->own)
@@ -356,7 +353,6 @@ int main(int argc, char **argv)
 	opt.key_file = o.key_file;
 	opt.max_batch = (unsigned)o.max_batch;
 	opt.busy_poll = o.busy_poll;
-	/* Inline: an echo is shorter than a wake-up. A delay would block I/O. */
 	opt.inline_handler = !o.delay_us;
 	return program_run("echo", &opt);
 }

@@ -36,7 +36,6 @@ static void reply_status(struct sl_request_view *rq, unsigned code, const char *
 		 &(struct sl_reply_args){.grpc_status = (uint16_t)code, .grpc_message = message});
 }
 
-/* SimpleResponse and StreamingOutputCallResponse are alike. */
 static int reply_payload(struct sl_request_view *rq, struct sl_reply_args *reply, size_t size)
 {
 	Grpc__Testing__Payload payload = GRPC__TESTING__PAYLOAD__INIT;
@@ -101,8 +100,8 @@ struct call {
 	size_t in_len;
 	int32_t *sizes;
 	size_t size_cnt, sent;
-	int32_t sum; /* sum of received payload sizes */
-	bool ended;  /* all requested messages are known */
+	int32_t sum;
+	bool ended;
 	unsigned status;
 	char *message;
 };
@@ -153,11 +152,11 @@ static void call_go_on(void *arg, struct sl_request_view *rq)
 	while (c->sent < c->size_cnt && (c->ended || c->method == FULL_DUPLEX) && !rc) {
 		rc = reply_payload(rq, &reply, (size_t)c->sizes[c->sent]);
 		if (rc == -EAGAIN)
-			return; /* `writable` may already run */
+			return;
 		c->sent += !rc;
 	}
 	if (rc)
-		call_free(c); /* sl_reply() has closed the request */
+		call_free(c);
 	else if (c->ended)
 		call_finish(rq);
 }
@@ -187,7 +186,6 @@ static void call_fail(struct call *c, unsigned status, const char *message)
 	c->ended = true;
 }
 
-/* Stores the requested status; OK is sent only at the end. */
 static void take_status(struct call *c, const Grpc__Testing__EchoStatus *asked)
 {
 	if (c->status)
@@ -309,7 +307,6 @@ static void handle_batch(void *arg, struct sl_batch *batch)
 		} else if (is_path(rq, method_paths[UNARY])) {
 			unary_call(rq, &reply, rq->body, rq->body_len);
 		} else if (is_path(rq, method_paths[OUTPUT])) {
-			/* Once a part must wait, the I/O thread continues the call. */
 			call_open(arg, rq);
 			c = rq->own;
 			if (!c)

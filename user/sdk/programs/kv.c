@@ -4,10 +4,8 @@
  *
  *   GET  /KEY    the value, or 404
  *   PUT  /KEY    the body becomes the value: 204, or 507 above the limit of memory
- *   POST /mget   body: keys, each with a line feed behind it. Reply: for each, its length as u32
+ *   POST /mget   body: keys, each with a line feed. Reply: for each, its length as u32
  *                (little-endian; 0xffffffff: absent) and its value
- *
- * A batch that the client library or the gateway forms is answered at once.
  */
 #include <getopt.h>
 #include "base/bytes.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Key-value store in memory, shared by the example server `kv` and by the gRPC server of bench/kv: a
- * hash table with open addressing and linear probing (Knuth 6.4, algorithm L). One thread.
+ * Key-value store for `kv` and bench/kv: hash table with linear probing (Knuth 6.4, algorithm L).
+ * One thread.
  */
 #ifndef SL_SDK_KV_STORE_H
 #define SL_SDK_KV_STORE_H
@@ -22,10 +22,11 @@ struct kv_entry {
 
 struct kv_store {
 	struct kv_entry **slots;
-	size_t cap, cnt; /* cap: a power of two, at least twice cnt */
+	size_t cap, cnt; /* a power of two, at least twice cnt */
 	size_t bytes, bytes_max;
 };
 
+/* Makes an empty store. Returns false without memory. */
 static inline bool kv_open(struct kv_store *s, size_t bytes_max)
 {
 	*s = (struct kv_store){.cap = 1024, .bytes_max = bytes_max};
@@ -33,7 +34,7 @@ static inline bool kv_open(struct kv_store *s, size_t bytes_max)
 	return s->slots != NULL;
 }
 
-/* Returns the slot of a key, or the free one where it belongs. */
+/* Returns the slot of a key, or a free one for it. */
 static inline struct kv_entry **kv_slot(const struct kv_store *s, uint64_t hash, const void *key,
 					size_t key_len)
 {
@@ -47,18 +48,20 @@ static inline struct kv_entry **kv_slot(const struct kv_store *s, uint64_t hash,
 	}
 }
 
+/* Returns the FNV-1a hash. */
 static inline uint64_t kv_hash(const void *key, size_t key_len)
 {
 	return sl_fnv64(UINT64_C(14695981039346656037), key, key_len);
 }
 
-/* Returns NULL if absent. */
+/* Returns the entry, valid until the next kv_put(); NULL: absent. */
 static inline const struct kv_entry *kv_get(const struct kv_store *s, const void *key,
 					    size_t key_len)
 {
 	return *kv_slot(s, kv_hash(key, key_len), key, key_len);
 }
 
+/* Doubles the table. Returns false without memory. */
 static inline bool kv_grow(struct kv_store *s)
 {
 	struct kv_store next = {.cap = 2 * s->cap};
@@ -78,7 +81,7 @@ static inline bool kv_grow(struct kv_store *s)
 	return true;
 }
 
-/* Returns false above bytes_max, and without memory. Lengths are at most those of the enum. */
+/* Stores a copy. False: above bytes_max, or no memory. Lengths are at most those of the enum. */
 static inline bool kv_put(struct kv_store *s, const void *key, size_t key_len, const void *value,
 			  size_t value_len)
 {
@@ -106,6 +109,7 @@ static inline bool kv_put(struct kv_store *s, const void *key, size_t key_len, c
 	return true;
 }
 
+/* Frees all entries. */
 static inline void kv_close(struct kv_store *s)
 {
 	for (size_t i = 0; i < s->cap; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the example backends: numeric options, and running until SIGTERM or SIGINT. */
+/* Numeric options of the examples, and running until SIGTERM or SIGINT. */
 #ifndef SL_SDK_PROGRAM_H
 #define SL_SDK_PROGRAM_H
 
@@ -12,13 +12,14 @@
 
 static struct sl_backend *program_backend;
 
+/* Stops the backend. Signal handler. */
 static inline void program_stop(int sig)
 {
 	(void)sig;
 	sl_backend_stop(program_backend);
 }
 
-/* Parses a number of at most `most`. Returns false after reporting an error on stderr. */
+/* Reads a number of at most `most`. Returns false after reporting an error on stderr. */
 static inline bool program_number(const char *program, const char *text, unsigned long most,
 				  unsigned long *out)
 {
@@ -34,6 +35,7 @@ static inline bool program_number(const char *program, const char *text, unsigne
 	return true;
 }
 
+/* Serves until a signal. Returns the exit status. */
 static inline int program_run(const char *program, const struct sl_backend_options *opt)
 {
 	struct sigaction stop = {.sa_handler = program_stop};

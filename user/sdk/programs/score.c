@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Backend `score`: returns the rows of a matrix with the largest dot products.
- *
- * A batch is one matrix product, in tiles of rows.
- */
+/* Returns the rows of a matrix with the largest dot products. A batch is one matrix product. */
 #include <cblas.h>
 #include <errno.h>
 #include <getopt.h>
@@ -23,7 +19,6 @@ struct scored {
 	uint32_t row;
 };
 
-/* best first */
 struct top {
 	struct scored best[TOP_MAX];
 	unsigned cnt;
@@ -42,8 +37,6 @@ struct scorer {
 	struct top *tops; /* max_batch */
 	char *text;
 };
-
-/* Matrix file: rows of `dim` little-endian floats. */
 
 static bool report_error(const char *file, const char *what)
 {
@@ -115,7 +108,6 @@ static void refuse_request(struct sl_request_view *rq, const char *error)
 					     .body_len = (size_t)len});
 }
 
-/* Copies or refuses a request's vector. */
 static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 {
 	float *to = s->queries + n * s->dim;
@@ -141,7 +133,6 @@ static bool take_query(struct scorer *s, struct sl_request_view *rq, size_t n)
 	return true;
 }
 
-/* Ties go to the lower row. */
 static void merge_top(struct top *t, unsigned most, const float *scores, size_t cnt,
 		      size_t first_row)
 {
@@ -150,7 +141,7 @@ static void merge_top(struct top *t, unsigned most, const float *scores, size_t 
 		unsigned at;
 
 		if (!isfinite(v)) {
-			t->finite = false; /* finite factors can overflow */
+			t->finite = false;
 			continue;
 		}
 		if (t->cnt == most && v <= t->best[most - 1].score)

@@ -184,7 +184,6 @@ static bool close_backend(struct py_backend *self)
 	if (!free)
 		return false;
 	self->b = NULL;
-	/* The I/O thread may take a moment to end. */
 	saved = PyEval_SaveThread();
 	sl_backend_close(b);
 	PyEval_RestoreThread(saved);

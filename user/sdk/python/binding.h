@@ -5,8 +5,8 @@
  *
  *   Backend (open requests) <--- Request (strong) <--- memoryview, NumPy arrays ... (exports)
  *
- * A reply releases the memoryview of `body`. If another object, such as an array, has a buffer of
- * the bytes, the reply is held until the last is gone. So Python code never reads freed memory.
+ * A reply releases the memoryview of `body`. It is held while other objects have buffers of the
+ * bytes: Python code never reads freed memory.
  */
 #ifndef SL_SDK_PYTHON_BINDING_H
 #define SL_SDK_PYTHON_BINDING_H
@@ -22,11 +22,10 @@
 
 struct py_backend {
 	PyObject_HEAD struct sl_backend *b;
-	PyThreadState *thread; /* of the polling thread */
-	PyObject *raised;      /* exception of the handler */
+	PyThreadState *thread;
+	PyObject *raised; /* exception of the handler */
 	bool polling;
 	struct sl_list open;
-	/* streams, see stream.c */
 	int stream_fd; /* -1: no streams */
 	pthread_mutex_t lock;
 	struct note *notes, **notes_end; /* protected by `lock` */
@@ -45,14 +44,16 @@ struct py_request {
 
 extern PyTypeObject *request_type;
 
-/* Adds the type Request to the module. Returns false with an exception set. */
+/* Adds the type Request. Returns false with an exception. */
 bool request_type_add(PyObject *module);
+/* Returns a new Request; NULL with an exception. */
 PyObject *request_new(struct py_backend *backend, struct sl_request_view *view);
-/* Ends a request of a closed backend. Returns false if its bytes are in use. */
+/* Ends a request of a closed backend. False: its bytes are in use. */
 bool request_abandon(struct py_request *rq);
+/* Replies with a status, unless answered. */
 void request_fail(struct py_request *rq, enum sl_rpc_status status);
 
-/* form.c. Arguments of a reply; owns references to the bytes' objects. */
+/* form.c. Owns references to the bytes' objects. */
 struct py_form {
 	struct sl_reply_args args;
 	struct sl_header_arg *headers; /* NULL: none */
@@ -60,24 +61,25 @@ struct py_form {
 	PyObject *body; /* set by form_keep(); otherwise NULL */
 };
 
-/*
- * Parses `keywords`, which may be NULL. Returns false with an exception, or true; then call
- * form_end().
- */
+/* `keywords` may be NULL. Returns false with an exception, or true; then call form_end(). */
 bool form_read(struct py_form *f, PyObject *keywords);
-/* Same for an interim reply: status and headers. */
+/* Same for an interim reply. */
 bool form_read_interim(struct py_form *f, PyObject *args, PyObject *keywords);
+/* Drops the references. */
 void form_end(struct py_form *f);
 /* Copies a form and its body. Returns NULL with an exception. Runs no Python code. */
 struct py_form *form_keep(const struct py_form *f);
-void form_free(struct py_form *f); /* accepts NULL */
+/* Frees a kept form, or NULL. */
+void form_free(struct py_form *f);
 
-/* stream.c. Returns false without a descriptor. */
+/* stream.c. Sets opt->on_stream. Returns false without a descriptor. */
 bool streams_open(struct py_backend *b, struct sl_backend_options *opt);
+/* Frees what is left, after sl_backend_close(). */
 void streams_close(struct py_backend *b);
-/* Calls sl_reply(), or sl_reply_error(). Also for other requests. */
+/* Replies, also to requests without stream. Returns 0 or -errno. */
 int stream_reply(struct py_request *rq, const struct sl_reply_args *args,
 		 enum sl_rpc_status status);
+/* Drops the stream of a request, if any. */
 void stream_close(struct py_request *rq);
 /* Backend._stream_events(), Request._taken(length). */
 PyObject *stream_events(PyObject *self, PyObject *unused);

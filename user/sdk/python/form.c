@@ -4,7 +4,6 @@
 
 enum { HEADERS_MAX = SL_RPC_MAX_FIELDS };
 
-/* RFC 9110 5.6.2, lower case. */
 static bool is_token(const char *name, Py_ssize_t len)
 {
 	static const char marks[] = "!#$%&'*+-.^_`|~";
@@ -27,7 +26,6 @@ static bool is_value(const char *value, Py_ssize_t len)
 	return true;
 }
 
-/* `f` keeps name and value alive. */
 static bool point_header(struct py_form *f, struct sl_header_arg *h, PyObject *name,
 			 PyObject *value)
 {

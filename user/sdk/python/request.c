@@ -3,7 +3,7 @@
 #include "sdk/python/binding.h"
 #include "wire/rpc_wire.h"
 
-enum { TLV_HEAD = 4 /* u16 tag, u16 length */ };
+enum { TLV_HEAD = 4 };
 
 PyTypeObject *request_type;
 
@@ -24,7 +24,6 @@ static struct sl_request_view *open_view(PyObject *self)
 	return NULL;
 }
 
-/* Its bytes belong to the SDK again. */
 static void close_request(struct py_request *rq)
 {
 	rq->view = NULL;
@@ -33,7 +32,6 @@ static void close_request(struct py_request *rq)
 	sl_list_init(&rq->node);
 }
 
-/* Returns False if cancelled. */
 static PyObject *send_reply(struct py_request *rq, const struct sl_reply_args *args)
 {
 	int rc = stream_reply(rq, args, SL_RPC_OK);
@@ -60,7 +58,6 @@ static PyObject *send_reply(struct py_request *rq, const struct sl_reply_args *a
 	return NULL;
 }
 
-/* Returns a new reference, or NULL if it is gone. */
 static PyObject *body_view(struct py_request *rq)
 {
 	PyObject *view = rq->body ? PyObject_CallNoArgs(rq->body) : NULL;
@@ -71,7 +68,6 @@ static PyObject *body_view(struct py_request *rq)
 	return NULL;
 }
 
-/* Does nothing if another object has a buffer of `body`. */
 static void release_body(struct py_request *rq)
 {
 	PyObject *view = body_view(rq), *done;
@@ -87,8 +83,8 @@ static void release_body(struct py_request *rq)
 }
 
 /*
- * Sends a part at once, and a last reply once no object has a buffer of the request's bytes. A held
- * reply is copied, because the caller may reuse its array.
+ * A last reply is sent once no object has a buffer of the request's bytes. A held one is copied:
+ * the caller may reuse its array.
  */
 static PyObject *reply_with(struct py_request *rq, const struct py_form *f)
 {
@@ -169,10 +165,7 @@ static PyObject *get_body(PyObject *self, void *unused)
 	return rq->body ? view : NULL;
 }
 
-/*
- * Invalid UTF-8 becomes surrogates. The error handler can reply to the request, so it gets a copy
- * of the bytes.
- */
+/* Invalid UTF-8 becomes surrogates. The error handler gets a copy, as it can reply. */
 static PyObject *text_of(const char *ptr, size_t len)
 {
 	PyObject *str = PyUnicode_DecodeUTF8(ptr ? ptr : "", (Py_ssize_t)len, "strict"), *copy;
@@ -251,7 +244,7 @@ static PyObject *get_cancelled(PyObject *self, void *unused)
 	return v ? PyBool_FromLong(sl_request_cancelled(v)) : NULL;
 }
 
-/* Returns a list of pairs. Reads a copy, because an allocation can run a finalizer that replies. */
+/* Returns a list of pairs. Reads a copy: allocations can run a finalizer that replies. */
 static PyObject *list_fields(const uint8_t *meta, size_t meta_len, unsigned want)
 {
 	PyObject *copy = PyBytes_FromStringAndSize((const char *)meta, (Py_ssize_t)meta_len);
@@ -297,7 +290,6 @@ static PyObject *get_trailers(PyObject *self, void *unused)
 	(void)unused;
 	if (!v)
 		return NULL;
-	/* Earlier the I/O thread may set them. */
 	return list_fields(v->trailers, request_of(self)->has_trailers ? v->trailers_len : 0,
 			   SL_META_TRAILER);
 }
@@ -379,7 +371,6 @@ static PyObject *request_reply(PyObject *self, PyObject *args, PyObject *keyword
 	own = body_view(rq);
 	is_own = own && own == body;
 	Py_XDECREF(own);
-	/* Python code may have replied. */
 	if (!body || is_own || !PyObject_GetBuffer(body, &bytes, PyBUF_C_CONTIGUOUS)) {
 		v = open_view(self);
 		/* The reply releases the memoryview of `body`: no buffer is taken. */
@@ -387,7 +378,6 @@ static PyObject *request_reply(PyObject *self, PyObject *args, PyObject *keyword
 		f.args.body_len = v && is_own ? v->body_len : (size_t)bytes.len;
 		done = v ? reply_with(rq, &f) : NULL;
 	}
-	/* May send a held reply. */
 	if (bytes.obj)
 		PyBuffer_Release(&bytes);
 	form_end(&f);
@@ -435,7 +425,6 @@ PyObject *reply_rows(PyObject *module, PyObject *args, PyObject *keywords)
 	Py_RETURN_NONE;
 }
 
-/* Returns true if the request was open. */
 static bool finish_one(struct py_request *rq)
 {
 	struct py_form f = {.args = {.status = 500}};
@@ -459,7 +448,6 @@ PyObject *finish(PyObject *module, PyObject *requests)
 	for (Py_ssize_t i = 0; i < PyList_Size(requests); i++) {
 		PyObject *item = Py_NewRef(PyList_GetItem(requests, i));
 
-		/* The handler may have changed the list. */
 		if (PyObject_TypeCheck(item, request_type)) {
 			left += finish_one(request_of(item));
 			held += request_of(item)->held != NULL;

@@ -15,10 +15,8 @@
 #include "sdk/python/binding.h"
 #include "wire/rpc_wire.h"
 
-/* A stream is paused above it. */
 enum { KEPT_MAX = 16 << 10 };
 
-/* Empty parts cost memory too. */
 static size_t count_of(size_t len)
 {
 	return len > SL_RPC_MIN_COST ? len : SL_RPC_MIN_COST;
@@ -136,8 +134,6 @@ static void on_writable(void *arg, struct sl_request_view *view)
 static const struct sl_stream_ops stream_ops = {
 	.on_open = on_open, .on_data = on_data, .on_end = on_end, .on_cancel = on_cancel};
 
-/* Python threads, with the GIL */
-
 static void put_stream(struct py_backend *b, struct stream *stream, unsigned cnt)
 {
 	unsigned refs;
@@ -151,7 +147,6 @@ static void put_stream(struct py_backend *b, struct stream *stream, unsigned cnt
 	free(stream);
 }
 
-/* Also drops the request's reference if no Request was created. */
 static void drop_note(struct py_backend *b, struct note *n)
 {
 	put_stream(b, n->stream, n->kind == NOTE_OPEN && !n->stream->taken ? 2 : 1);
@@ -169,7 +164,6 @@ int stream_reply(struct py_request *rq, const struct sl_reply_args *args, enum s
 	pthread_mutex_lock(&b->lock);
 	rq->view->own = NULL;
 	rc = status ? sl_reply_error(rq->view, status) : sl_reply(rq->view, args);
-	/* The request is still open. */
 	if (!status &&
 	    ((rc == 0 && args->more) || rc == -EAGAIN || rc == -EMSGSIZE || rc == -EINVAL))
 		rq->view->own = stream;
@@ -186,10 +180,7 @@ void stream_close(struct py_request *rq)
 	rq->stream = NULL;
 }
 
-/*
- * Returns (kind, Request, bytes or None, bytes of the message to follow), or NULL with an
- * exception.
- */
+/* Returns (kind, Request, bytes or None, rest of the message), or NULL with an exception. */
 static PyObject *event_of(struct py_backend *b, struct note *n)
 {
 	static const char *const kinds[NOTE_CNT] = {"open", "data", "end", "cancel", "writable"};

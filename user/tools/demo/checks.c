@@ -35,7 +35,6 @@ static void begin_check(struct demo *d, const char *fmt, ...)
 	d->asked_ns = sl_now_ns();
 }
 
-/* Returns false if interrupted. */
 static bool end_check(struct demo *d, bool request, bool ok, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static bool end_check(struct demo *d, bool request, bool ok, const char *fmt, ...)
@@ -90,7 +89,6 @@ static bool check_server(struct demo *d, const char *name, const char *path, con
 
 	begin_check(d, "GET %s of %s", path, name);
 	snprintf(url, sizeof(url), "http://" DEMO_V4 ":8080%s", path);
-	/* It may still be starting. */
 	ok = CURL(out, "--retry", "20", "--retry-delay", "1", url) == 0 && strcmp(out, text) == 0;
 	out[strcspn(out, "\n")] = 0;
 	return end_check(d, true, ok, "%s", out);
@@ -100,7 +98,6 @@ static const char greet[] = "import grpc\n"
 			    "channel = grpc.insecure_channel('" DEMO_V4 ":8080')\n"
 			    "call = channel.unary_unary('/demo.Greeter/Hello')\n"
 			    "print(call(b'from grpcio', timeout=15, wait_for_ready=True).decode())";
-/* Each word is sent after the reply to the last one. */
 static const char talk[] =
 	"import grpc, queue\n"
 	"channel = grpc.insecure_channel('" DEMO_V4 ":8080')\n"
@@ -124,7 +121,6 @@ static bool check_python(struct demo *d, const char *asked, const char *program,
 	return end_check(d, true, ok, "%s", out);
 }
 
-/* Events must arrive as they are sent. */
 static bool check_events(struct demo *d, const char *language, const char *url)
 {
 	static const char events[] = "data: words\n\ndata: as\n\ndata: they\n\ndata: come\n\n";
@@ -133,7 +129,6 @@ static bool check_events(struct demo *d, const char *language, const char *url)
 	bool ok;
 
 	begin_check(d, "curl -N to a stream in %s", language);
-	/* It may still be starting. */
 	ok = CURL(out, "-N", "--retry", "20", "--retry-delay", "1", "-d", "words as they come",
 		  "-w", "%{time_starttransfer} %{time_total}", url) == 0 &&
 	     strncmp(out, events, sizeof(events) - 1) == 0 &&
@@ -145,7 +140,6 @@ static bool check_events(struct demo *d, const char *language, const char *url)
 	return end_check(d, true, ok, "%s", out);
 }
 
-/* Verifies certificate and host name, and negotiates h2 by ALPN. */
 static bool check_tls(struct demo *d)
 {
 	char out[400];
@@ -307,7 +301,6 @@ static bool check_kernel_service(struct demo *d)
 	return end_check(d, false, strcmp(out, "SSH-2.0-kernel") == 0, "%s, from the kernel", out);
 }
 
-/* Returns 0 if absent. */
 static double number_behind(const char *out, const char *text)
 {
 	const char *at = strstr(out, text);
@@ -369,7 +362,6 @@ static bool check_wrk(struct demo *d)
 	return go_on;
 }
 
-/* Omits zeros and padding. */
 static void print_abridged(const char *out, unsigned max)
 {
 	unsigned left = 0;
@@ -415,7 +407,6 @@ bool demo_show_maps(struct demo *d)
 	return true;
 }
 
-/* Less than the clock's resolution is 0. */
 static const char *time_of(const json_t *stage, const char *key)
 {
 	double ns = json_number_value(json_object_get(stage, key));
@@ -447,7 +438,6 @@ bool demo_show_stages(struct demo *d)
 		printf("BAD `sluice status --json` did not say how long requests took\n");
 		d->failed++;
 	}
-	/* Columns: stage, median, 99th percentile. */
 	for (unsigned i = 0; first && i < SL_STAGE_CNT; i++) {
 		const json_t *stage = json_object_get(stages, stage_names[i].name);
 

@@ -3,10 +3,6 @@
  * Setup and checks of the demo.
  *
  *   sl-client: sl1 10.99.0.2, fd99::2 <--veth--> sl0 10.99.0.1, fd99::1: sl-gw
- *                                                sluice, listener port 8080
- *                                                kernel service, port 2222
- *                                                backends echo a, echo b, score, chat over shm
- *                                                servers: Python, nginx, grpcio
  */
 #ifndef SL_TOOLS_DEMO_H
 #define SL_TOOLS_DEMO_H
@@ -42,21 +38,22 @@ struct demo {
 
 /* Removes leftovers. Returns 0, or -1 and a line in `why`. */
 int demo_clear(struct demo *d);
-/* Starts everything. Returns 0, or -1 and a line in `why`. */
+/* Starts all. Returns 0, or -1 and a line in `why`; demo_destroy() follows. */
 int demo_build(struct demo *d);
-/* Removes everything; may be called at any time. */
+/* Ends processes and removes what was made; at any time. */
 void demo_destroy(struct demo *d);
 
-/* servers.c. Starts the servers. Returns 0, or -1 and a line in `why`. */
+/* servers.c. Returns 0, or -1 and a line in `why`. */
 int demo_start_servers(struct demo *d);
+/* Ends their processes. */
 void demo_stop_servers(struct demo *d);
+/* Removes their files. */
 void demo_remove_servers(void);
 
-/* Returns 0, or -1 if interrupted. */
+/* Runs the checks and counts failures in d. Returns 0, or -1 if interrupted. */
 int demo_checks(struct demo *d);
-/* Returns false if interrupted. */
+/* Print latencies, and maps. Return false if interrupted. */
 bool demo_show_stages(struct demo *d);
-/* Returns false if interrupted. */
 bool demo_show_maps(struct demo *d);
 
 #endif

@@ -16,9 +16,6 @@
 
 extern char **environ;
 
-/*
- * Builds nsenter --net=/run/netns/X setpriv --pdeathsig TERM --regid GROUP --clear-groups ARGV...
- */
 static int wrap_argv(const struct proc_where *where, const char *const *argv, const char **full,
 		     char *net, size_t net_len)
 {
@@ -134,7 +131,6 @@ bool proc_alive(pid_t pid)
 	       si.si_pid == 0;
 }
 
-/* Returns 0, -EINTR or -ETIMEDOUT. */
 static int read_output(int fd, char *out, size_t out_len, uint64_t until)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

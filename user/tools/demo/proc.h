@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes of the demo, each in its own process group: ^C reaches only the demo. */
+/* Child processes, each in its own process group: ^C reaches only the demo. */
 #ifndef SL_TOOLS_DEMO_PROC_H
 #define SL_TOOLS_DEMO_PROC_H
 
@@ -17,7 +17,8 @@ struct proc_where {
 };
 
 /*
- * Starts argv (NULL-terminated). Returns its pid or -errno. *out_fd, if not NULL, reads its stdout.
+ * Starts a command; `argv` ends with NULL. Returns the pid, for proc_stop(), or -errno. *out_fd, if
+ * not NULL, reads its stdout and stderr, and is the caller's.
  */
 pid_t proc_spawn(const struct proc_where *where, const char *const *argv, int *out_fd);
 /*
@@ -28,6 +29,7 @@ int proc_run(const struct proc_where *where, const char *const *argv, char *out,
 	     unsigned timeout_ms);
 /* Sends SIGTERM, and SIGKILL after the time-out. Returns the status like proc_run(). */
 int proc_stop(pid_t pid, unsigned timeout_ms);
+/* Returns true while it runs. */
 bool proc_alive(pid_t pid);
 
 #endif

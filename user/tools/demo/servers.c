@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unmodified servers behind the demo's gateway: Python, nginx, grpcio. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -18,11 +18,10 @@
 #include "tools/demo/demo.h"
 #include "tools/terminal.h"
 
-enum { READY_MS = 10000, STOP_MS = 5000, COMMAND_MS = 10000 };
+enum { READY_MS = 40000, STOP_MS = 5000, COMMAND_MS = 10000 };
 
 static const char config_file[] = DEMO_DIR "/demo.conf", matrix_file[] = DEMO_DIR "/matrix";
 static const char gateway_log[] = DEMO_DIR "/gateway.log", backend_log[] = DEMO_DIR "/backend.log";
-/* May use the backends' sockets. Backends run as root to read bin. */
 static const char gateway_group[] = "nogroup";
 static const char echo_a[] = "shm://" DEMO_DIR "/echo-a.sock";
 static const char echo_b[] = "shm://" DEMO_DIR "/echo-b.sock";
@@ -92,7 +91,6 @@ static int fail_with(struct demo *d, const char *fmt, ...)
 	return -1;
 }
 
-/* The output is the reason of a failure. */
 static int run_or_fail(struct demo *d, const char *what, const char *const *argv)
 {
 	char out[400];
@@ -112,7 +110,6 @@ static bool netns_exists(const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* also ends their processes */
 static void remove_netns(void)
 {
 	int stopped = term_stopped;
@@ -138,7 +135,6 @@ static void remove_files(void)
 	demo_remove_servers();
 }
 
-/* Retries if another demo deletes the lock file. */
 static int take_lock(struct demo *d)
 {
 	struct stat st;
@@ -191,7 +187,6 @@ static int write_file(struct demo *d, const char *path, const void *bytes, size_
 
 static int write_files(struct demo *d)
 {
-	/* self-signed */
 	static const char *const argv[] = {"openssl",
 					   "req",
 					   "-x509",
@@ -268,7 +263,6 @@ static int start_backends(struct demo *d)
 	return 0;
 }
 
-/* Returns true when the gateway is ready. */
 static bool show_log(long *at)
 {
 	FILE *f = fopen(gateway_log, "re");
@@ -309,7 +303,6 @@ static int start_gateway(struct demo *d)
 	return fail_with(d, "the gateway is not ready after %d s", READY_MS / 1000);
 }
 
-/* TCP service of the kernel on the same interface. Own process. */
 static _Noreturn void serve_kernel(int netns_fd)
 {
 	static const char banner[] = "SSH-2.0-kernel\r\n";

@@ -14,7 +14,7 @@
 enum {
 	HIST_SUB_BITS = SL_HIST_FINE_SUB_BITS,
 	BACKLOG_MAX = 1 << 20,
-	REOPEN_MS = 10, /* after a failed connect */
+	REOPEN_MS = 10,
 	POLL_MAX_MS = 10,
 	OPEN_BURST = 64, /* per round, to avoid a SYN flood */
 };
@@ -126,7 +126,7 @@ void sl_load_content(struct sl_load *l, struct sl_load_conn *c, struct sl_span b
 	while (bytes.len) {
 		enum sl_reply_verdict v =
 			c->in_flight ? sl_load_reply_feed(&c->reply, &bytes, expect, head)
-				     : SL_REPLY_MALFORMED; /* reply without a request */
+				     : SL_REPLY_MALFORMED;
 
 		if (v == SL_REPLY_MORE)
 			return;
@@ -158,7 +158,6 @@ void sl_load_data(struct sl_load *l, struct sl_load_conn *c, struct sl_span byte
 		sl_load_content(l, c, bytes);
 }
 
-/* Returns false without room. */
 static bool send_requests(struct sl_load *l, struct sl_load_conn *c, uint32_t n, uint64_t meant)
 {
 	struct sl_span bytes = sl_span_of(l->request, n * l->request_len);
@@ -198,7 +197,6 @@ static void send_open(struct sl_load *l)
 	double mean_ns = 1e9 / l->o->rate;
 	uint32_t busy = 0;
 
-	/* Due requests join the backlog. */
 	while (l->next_ns <= (double)l->now_ns && l->next_ns < (double)l->end_ns) {
 		if (l->backlog_len == l->backlog_cap) {
 			count_error(l, SL_LOAD_TIMEOUT, 1);
@@ -257,7 +255,8 @@ static int run_loop(struct sl_load *l)
 	double cpu = 0;
 	int rc = 0;
 
-	while (l->now_ns < l->end_ns && !rc) {
+	while (l->now_ns < l->end_ns && !rc &&
+	       (!l->o->requests || l->r->requests < l->o->requests)) {
 		if (!l->measuring && l->now_ns >= l->measure_ns) {
 			l->measuring = true;
 			cpu = cpu_seconds();

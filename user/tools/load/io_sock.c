@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I/O by edge-triggered kernel sockets, one per connection. */
 #include "tools/load/engine.h"
 
 #include <arpa/inet.h>
@@ -17,9 +16,9 @@ enum { EVENTS = 256, READ_LEN = 65536 };
 
 struct sock {
 	int fd;
-	struct sl_span pending; /* rest of a burst */
-	uint64_t id;            /* datagram in flight */
-	uint64_t due_ns;        /* datagram */
+	struct sl_span pending;
+	uint64_t id;
+	uint64_t due_ns;
 };
 
 struct sock_io {
@@ -71,7 +70,6 @@ static void sock_close(struct sl_load *l, struct sl_load_conn *c)
 	s->pending.len = 0;
 }
 
-/* Returns false if the connection is broken. */
 static bool write_pending(struct sock *s)
 {
 	while (s->pending.len) {
@@ -105,7 +103,7 @@ static bool sock_send(struct sl_load *l, struct sl_load_conn *c, struct sl_span 
 	if (!sock_has_room(l, c, bytes.len))
 		return false;
 	s->pending = bytes;
-	(void)write_pending(s); /* epoll reports a broken connection */
+	(void)write_pending(s);
 	return true;
 }
 
@@ -122,7 +120,7 @@ static void read_datagrams(struct sl_load *l, struct sl_load_conn *c, struct soc
 			continue;
 		memcpy(&h, io->buf, sizeof(h));
 		if (le64toh(h.id) != s->id || !c->in_flight)
-			continue; /* timed out */
+			continue;
 		if (le16toh(h.status) != SL_DATAGRAM_OK)
 			error = SL_LOAD_STATUS;
 		else if (l->o->echo &&
@@ -160,7 +158,7 @@ static void handle_event(struct sl_load *l, struct sl_load_conn *c, uint32_t eve
 	socklen_t len = sizeof(error);
 
 	if (s->fd < 0)
-		return; /* closed in this round */
+		return;
 	if (c->state == SL_CONN_OPENING) {
 		if ((events & (EPOLLERR | EPOLLHUP)) &&
 		    (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len) || error)) {

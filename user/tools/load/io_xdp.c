@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I/O by one AF_XDP socket and the gateway's own net and tcp as a client. */
 #include "tools/load/engine.h"
 
 #include <arpa/inet.h>
@@ -31,8 +30,6 @@ struct xdp_io {
 	struct sl_load_route route;
 	bool umem_up, net_up, xdp_up;
 };
-
-/* --- events of TCP; a handle is the engine's connection --- */
 
 static void on_connected(void *handle, struct sl_tcp_conn *conn)
 {
@@ -82,7 +79,7 @@ static void *on_accepted(void *app, struct sl_tcp_conn *c, uint16_t listener,
 	(void)listener;
 	(void)local;
 	(void)remote;
-	return NULL; /* no incoming connections */
+	return NULL;
 }
 
 static const struct sl_tcp_ops tcp_ops = {
@@ -128,7 +125,7 @@ static void transmit(struct xdp_io *io)
 	sl_net_flush(&io->net);
 }
 
-/* Never sleeps: wake-ups would be measured. Yields, because a backend may share the core. */
+/* Never sleeps: wake-ups would be measured. Yields to backends on the core. */
 static int xdp_poll(struct sl_load *l, uint64_t until_ns)
 {
 	struct xdp_io *io = l->io_state;
@@ -157,7 +154,7 @@ static void xdp_fini(struct sl_load *l)
 	for (uint32_t i = 0; io->tcp && i < l->o->connections; i++)
 		xdp_close(l, &l->conns[i]);
 	if (io->tcp)
-		transmit(io); /* resets */
+		transmit(io);
 	if (io->tcp)
 		sl_tcp_destroy(io->tcp);
 	if (io->net_up)
@@ -233,7 +230,7 @@ int sl_load_xdp_init(struct sl_load *l, struct sl_err *err)
 		sl_tcp_config_default(&cfg);
 		cfg.max_conns = l->o->connections * 2 + 64;
 		cfg.keepalive_ns = 0;
-		cfg.snd_ahead = cfg.snd_buf; /* requests are sent whole */
+		cfg.snd_ahead = cfg.snd_buf;
 		io->tcp = sl_tcp_create(&io->net, &cfg, &tcp_ops, io);
 		rc = io->tcp ? 0 : -errno;
 	}

@@ -3,14 +3,7 @@
  * Load generator. Closed loop: N connections with a pipelining depth. Open loop: a rate; latency
  * counts from the intended send time.
  *
- *   engine.c   what is sent when, results                   no I/O, no clock
- *   reply.c    HTTP/1.1 replies, checked as they arrive      no I/O
- *   io_sock.c  kernel sockets and epoll: TCP, or UDP datagrams
- *   io_xdp.c   AF_XDP and our own TCP, so that the client is not the bottleneck
- *   tls.c      TLS 1.3 between the engine and either of them
- *   report.c   text and JSON
- *
- * One thread. Memory is allocated before the first connection, except OpenSSL's.
+ * One thread.
  */
 #ifndef SL_TOOLS_LOAD_LOAD_H
 #define SL_TOOLS_LOAD_LOAD_H
@@ -26,14 +19,14 @@
 enum sl_load_arrivals { SL_LOAD_CLOSED, SL_LOAD_CONSTANT, SL_LOAD_POISSON };
 
 struct sl_load_options {
-	char host[64]; /* numeric address */
+	char host[64]; /* numeric */
 	struct sl_addr to;
 	char path[256];
 	const char *method;
 	struct sl_span body;
 	bool echo;             /* body must equal the request's */
 	struct sl_span expect; /* required body; empty: any */
-	bool datagram;         /* instead of HTTP */
+	bool datagram;
 	uint16_t service;
 	uint32_t connections;
 	uint32_t depth;          /* per connection */
@@ -41,7 +34,8 @@ struct sl_load_options {
 	enum sl_load_arrivals arrivals;
 	double rate; /* open loop, per second */
 	uint64_t duration_ns;
-	uint64_t warmup_ns;    /* not counted */
+	uint64_t requests; /* ends the run before that time; 0: no limit */
+	uint64_t warmup_ns;
 	uint64_t timeout_ns;   /* datagrams */
 	bool tls;              /* not verified */
 	const char *interface; /* AF_XDP; NULL: kernel sockets */
@@ -51,12 +45,12 @@ struct sl_load_options {
 };
 
 #define SL_LOAD_ERRORS(X)                                                                          \
-	X(CONNECT, "connect")     /* no connection */                                              \
-	X(RESET, "reset")         /* connection lost with requests in flight */                    \
-	X(TIMEOUT, "timeout")     /* no reply */                                                   \
-	X(STATUS, "status")       /* status other than 2xx */                                      \
-	X(MALFORMED, "malformed") /* invalid HTTP or length */                                     \
-	X(BODY, "body")           /* unexpected body */
+	X(CONNECT, "connect")                                                                      \
+	X(RESET, "reset") /* with requests in flight */                                            \
+	X(TIMEOUT, "timeout")                                                                      \
+	X(STATUS, "status")       /* not 2xx */                                                    \
+	X(MALFORMED, "malformed") /* HTTP or length */                                             \
+	X(BODY, "body")
 enum sl_load_error {
 #define X(name, text) SL_LOAD_##name,
 	SL_LOAD_ERRORS(X)
@@ -72,15 +66,13 @@ struct sl_load_result {
 	uint64_t unanswered;  /* at the end */
 	uint64_t statuses[6]; /* 1xx to 5xx */
 	uint64_t elapsed_ns;
-	double cpu_s; /* of this process */
+	double cpu_s; /* this process's */
 	struct sl_hist_fine latency;
 };
 
-/*
- * Runs for the configured duration. Returns 0, or -1 and one line in err. The caller must free
- * r->latency.
- */
+/* Runs the load. Returns 0, or -1 and err. The caller must free r->latency. */
 int sl_load_run(const struct sl_load_options *o, struct sl_load_result *r, struct sl_err *err);
+/* Prints the result. */
 void sl_load_report(const struct sl_load_options *o, const struct sl_load_result *r, FILE *out);
 
 #endif

@@ -7,7 +7,6 @@
 
 enum { IN_HEAD, IN_BODY, IN_CHUNK_LINE, IN_CHUNK, IN_CHUNK_END, IN_TRAILER };
 
-/* ptr is NULL if absent. */
 static struct sl_span parse_header(struct sl_span head, struct sl_span name)
 {
 	const uint8_t *p = head.ptr, *end = head.ptr + head.len;
@@ -59,7 +58,6 @@ static bool parse_head(struct sl_load_reply *r, struct sl_span head, bool no_bod
 	return length.ptr && sl_parse_u64(length, &r->left) == 0;
 }
 
-/* Returns true once `end` is found. */
 static bool collect_head(struct sl_load_reply *r, struct sl_span *in, struct sl_span end)
 {
 	while (in->len && r->head_len < SL_REPLY_HEAD_MAX) {
@@ -77,7 +75,7 @@ static enum sl_reply_verdict feed_head(struct sl_load_reply *r, struct sl_span *
 	const uint8_t *p = in->len && !r->head_len ? memmem(in->ptr, in->len, "\r\n\r\n", 4) : NULL;
 	struct sl_span head;
 
-	if (p) { /* complete: parsed in place */
+	if (p) {
 		head = sl_span_of(in->ptr, (size_t)(p + 4 - in->ptr));
 		*in = sl_span_skip(*in, head.len);
 	} else {
@@ -90,7 +88,7 @@ static enum sl_reply_verdict feed_head(struct sl_load_reply *r, struct sl_span *
 	if (!parse_head(r, head, no_body))
 		return SL_REPLY_MALFORMED;
 	if (r->status == 100)
-		r->state = IN_HEAD; /* the final reply follows */
+		r->state = IN_HEAD;
 	return SL_REPLY_MORE;
 }
 
@@ -106,7 +104,6 @@ static void feed_body(struct sl_load_reply *r, struct sl_span *in, struct sl_spa
 	*in = sl_span_skip(*in, part.len);
 }
 
-/* Size line, or CRLF after data. Returns false if malformed. */
 static bool feed_chunk_line(struct sl_load_reply *r, struct sl_span *in)
 {
 	struct sl_span line;
@@ -156,7 +153,7 @@ enum sl_reply_verdict sl_load_reply_feed(struct sl_load_reply *r, struct sl_span
 				return complete_reply(r, expect);
 			r->state = IN_CHUNK_END;
 			break;
-		case IN_TRAILER: /* no trailers: an empty line */
+		case IN_TRAILER:
 			if (!collect_head(r, in, sl_span_str("\r\n")))
 				return SL_REPLY_MORE;
 			return complete_reply(r, expect);

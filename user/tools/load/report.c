@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of `sluice load`. */
 #include "tools/load/load.h"
 
 static const char *const error_names[] = {

@@ -16,7 +16,7 @@
 
 enum { TRIES = 50, TRY_US = 20000, DISCARD_PORT = 9, DUMP_LEN = 32768 };
 
-/* Makes the kernel select our address and the neighbour, by a datagram to the discard port. */
+/* A datagram to the discard port resolves address and neighbour. */
 static int send_probe(struct sl_load_route *r, const struct sl_addr *target)
 {
 	const struct sl_addr discard =
@@ -40,7 +40,6 @@ static int send_probe(struct sl_load_route *r, const struct sl_addr *target)
 	return 0;
 }
 
-/* Returns true if the entry matches. */
 static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct sl_addr *to,
 			   uint8_t mac[6])
 {
@@ -66,7 +65,6 @@ static bool take_neighbour(const struct nlmsghdr *n, int ifindex, const struct s
 	return match && have_mac;
 }
 
-/* Returns 1 if found, 0 if not yet, or -errno. */
 static int look_up(int ifindex, const struct sl_addr *to, uint8_t mac[6])
 {
 	struct {

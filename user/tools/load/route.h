@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Route to an address as the kernel resolves it: our address, and the MAC of the next hop. */
+/* Route to an address: our address, and the MAC of the next hop. */
 #ifndef SL_TOOLS_LOAD_ROUTE_H
 #define SL_TOOLS_LOAD_ROUTE_H
 
@@ -13,7 +13,7 @@ struct sl_load_route {
 	uint8_t mac[6];
 };
 
-/* Finds the route on the interface's link. Returns 0, or -errno and one line in err. */
+/* Finds the route; blocks. `ifname` must be on its link. Returns 0, or -errno and err. */
 int sl_load_find_route(struct sl_load_route *r, const char *ifname, const struct sl_addr *to,
 		       struct sl_err *err);
 

@@ -8,17 +8,17 @@
 #include "front/tls/record.h"
 
 enum {
-	FLIGHT_MAX = 4096, /* longest client flight */
+	FLIGHT_MAX = 4096,
 	RECORD_MAX = SL_TLS_HEAD + SL_TLS_CIPHER_MAX,
 	KEY_UPDATE = 24,
 	KEY_UPDATE_LEN = 5,
 };
 
 struct tls_conn {
-	SSL *ssl; /* during the handshake */
+	SSL *ssl;
 	struct sl_tls_dir rx, tx;
 	bool update_due;
-	uint32_t held; /* incomplete, in `record` */
+	uint32_t held;
 	uint8_t *record, *out;
 };
 
@@ -27,7 +27,7 @@ struct sl_load_tls {
 	struct sl_tls_ciphers *ciphers;
 	struct tls_conn *conns;
 	uint8_t *records, *outs;
-	size_t out_size; /* per connection */
+	size_t out_size;
 };
 
 static struct tls_conn *conn_of(const struct sl_load *l, const struct sl_load_conn *c)
@@ -42,7 +42,6 @@ static void take_secret(const SSL *ssl, const char *line)
 	(void)sl_tls_take_secret(line, &t->tx, &t->rx);
 }
 
-/* Returns false without room. */
 static bool send_flight(struct sl_load *l, struct sl_load_conn *c)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -64,7 +63,6 @@ static bool derive_key(struct tls_conn *t)
 
 static void take_records(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes);
 
-/* Records may already follow the server's last flight. */
 static void open_connection(struct sl_load *l, struct sl_load_conn *c)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -127,7 +125,6 @@ static size_t body_len(const uint8_t *record)
 	return (size_t)record[3] << 8 | record[4];
 }
 
-/* Ignores tickets, applies KeyUpdate. Returns false if invalid. */
 static bool take_message(struct sl_load *l, struct tls_conn *t, const uint8_t *bytes, size_t len)
 {
 	if (!len || bytes[0] != KEY_UPDATE)
@@ -147,7 +144,7 @@ static void take_record(struct sl_load *l, struct sl_load_conn *c, uint8_t *reco
 		record[0] == SL_TLS_DATA && sl_tls_open(l->tls->ciphers, &t->rx, record, &piece, 1);
 	size_t len = good ? piece.len - SL_TLS_TAG : 0;
 
-	while (len && !content[len - 1]) /* padding after the type */
+	while (len && !content[len - 1])
 		len--;
 	switch (len ? content[--len] : 0) {
 	case SL_TLS_DATA:
@@ -163,7 +160,6 @@ static void take_record(struct sl_load *l, struct sl_load_conn *c, uint8_t *reco
 	}
 }
 
-/* Returns the number of used bytes. */
 static size_t complete_handshake(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	struct tls_conn *t = conn_of(l, c);
@@ -183,7 +179,6 @@ static size_t complete_handshake(struct sl_load *l, struct sl_load_conn *c, stru
 	return n;
 }
 
-/* in place */
 static void take_records(struct sl_load *l, struct sl_load_conn *c, struct sl_span bytes)
 {
 	const struct tls_conn *t = conn_of(l, c);
@@ -220,7 +215,6 @@ static size_t sealed_len(size_t len)
 	return len + (len / SL_TLS_PLAIN_MAX + 1) * SL_TLS_OVERHEAD;
 }
 
-/* RFC 8446 4.6.3. */
 static size_t say_update(struct sl_load *l, struct tls_conn *t)
 {
 	static const uint8_t message[KEY_UPDATE_LEN] = {KEY_UPDATE, 0, 0, 1, 0};

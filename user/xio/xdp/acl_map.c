@@ -77,6 +77,17 @@ int sl_xdp_edge_ports(const struct sl_xdp *x, uint16_t first, uint16_t last)
 	return write_edge(x, &edge);
 }
 
+int sl_xdp_edge_offenders(const struct sl_xdp *x, bool some)
+{
+	struct sl_edge edge;
+	int rc = read_edge(x, &edge);
+
+	if (rc || edge.offenders == some)
+		return rc;
+	edge.offenders = some;
+	return write_edge(x, &edge);
+}
+
 int sl_xdp_acl_set(const struct sl_xdp *x, const struct sl_acl_rule *r)
 {
 	const union prefix_key key = key_of(r);
@@ -156,7 +167,6 @@ int sl_xdp_acl_apply(const struct sl_xdp *x, const struct sl_acl_rule *rules, ui
 	qsort(wanted, cnt, sizeof(*wanted), by_prefix);
 	there_cnt = sl_xdp_acl_list(x, there, 2 * SL_MAX_PREFIXES);
 	qsort(there, (size_t)there_cnt, sizeof(*there), by_prefix);
-	/* Longest first: an exception precedes its rule. */
 	for (uint32_t i = cnt; i-- && !rc;) {
 		const struct sl_acl_rule *is =
 			bsearch(&wanted[i], there, (size_t)there_cnt, sizeof(*there), by_prefix);

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Programs that are on the interface already: adopts one that the operator attached for us, removes
- * one that a killed gateway left.
- */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +60,7 @@ static int take_ours(struct sl_xdp_setup *s, const struct xdp_multiprog *mp, str
 		sl_xdp_undispatch(s->x->ifindex, xdp_program__id(p));
 		return -ENOENT;
 	}
-	/* A dying gateway's link: the kernel is about to remove it. */
+	/* The kernel will remove the link of a gateway that ends. */
 	if (!dispatched && sl_xdp_read_config(xdp_program__fd(p), &cfg) == 0 && cfg.by_gateway)
 		return sl_fail(s->err, -EAGAIN,
 			       "%s: program %u belongs to a gateway in another namespace",
@@ -83,7 +79,6 @@ static bool is_ours(struct xdp_program *p)
 	return p && strcmp(xdp_program__name(p), SL_XDP_PROG) == 0;
 }
 
-/* Returns -ENOENT without a program. */
 static int look_for_program(struct sl_xdp_setup *s)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(s->nic.ifindex);
@@ -113,7 +108,7 @@ static int look_for_program(struct sl_xdp_setup *s)
 	return res;
 }
 
-/* A killed gateway holds its link for a moment. */
+/* A killed gateway briefly holds its link. */
 int sl_xdp_look_for_ours(struct sl_xdp_setup *s)
 {
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};

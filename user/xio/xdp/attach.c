@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaches our program: dispatcher, then single; native, then generic. */
 #include <errno.h>
 #include <linux/if_link.h>
 #include <stdio.h>
@@ -8,10 +7,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <xdp/libxdp.h>
+#include "xio/port.h"
 #include "xio/xdp/detach_watchdog.h"
 #include "xio/xdp/setup.h"
 
-/* Generated with sign conversions. */
+/* The generated code converts signs. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
@@ -26,7 +26,8 @@ static int open_skel(struct sl_xdp_setup *s, bool generic, bool may_renew)
 	int res = 0;
 
 	sluice_bpf__destroy(x->skel);
-	x->skel = sluice_bpf__open();
+	x->reads_tags = s->tags && !generic;
+	x->skel = x->reads_tags ? sl_xdp_open_bound(x->ifindex) : sluice_bpf__open();
 	if (!x->skel)
 		return sl_fail(s->err, -errno, "cannot open the XDP program: %s", strerror(errno));
 	x->skel->rodata->sl_config.service_cnt = x->service_cnt;
@@ -48,7 +49,7 @@ static int open_skel(struct sl_xdp_setup *s, bool generic, bool may_renew)
 	return res ? sl_fail(s->err, res, "cannot size the BPF maps: %s", strerror(-res)) : 0;
 }
 
-/* veth gives a queue that is added no program. */
+/* veth gives an added queue no program. */
 static bool is_veth(const struct sl_nic_info *nic)
 {
 	return strcmp(nic->driver, "veth") == 0;
@@ -66,6 +67,7 @@ void sl_xdp_renew(struct sl_xdp *x)
 		x->attached_id = 0;
 }
 
+/* Linux 5.18. */
 static void allow_frags(struct sluice_bpf *skel)
 {
 	struct bpf_program *p = NULL;
@@ -83,11 +85,10 @@ static int attach_link(struct sl_xdp_setup *s, bool generic)
 
 	if (res)
 		return res;
-	/* Generic mode: packets longer than a frame come in several (Linux 5.18). */
-	if (generic)
+	if (sl_port_wants_chains(generic, s->nic.mtu))
 		allow_frags(x->skel);
 	res = sluice_bpf__load(x->skel);
-	if (res == -EINVAL && generic) {
+	if (res == -EINVAL && sl_port_wants_chains(generic, s->nic.mtu)) {
 		res = open_skel(s, generic, is_veth(&s->nic));
 		if (!res)
 			res = sluice_bpf__load(x->skel);
@@ -140,9 +141,11 @@ static int attach_dispatcher(struct sl_xdp_setup *s, bool generic)
 	if (libxdp_get_error(p))
 		return sl_fail(s->err, (int)libxdp_get_error(p), "libxdp refuses the program: %s",
 			       strerror((int)-libxdp_get_error(p)));
+	if (sl_port_wants_chains(generic, s->nic.mtu))
+		xdp_program__set_xdp_frags_support(p, true);
 	res = xdp_program__attach(p, x->ifindex, mode, 0);
 	if (!res && !in_dispatcher(x->ifindex)) {
-		/* libxdp fell back to a single program, which would outlive us. */
+		/* libxdp fell back to a single program, which would outlive the gateway. */
 		xdp_program__detach(p, x->ifindex, mode, 0);
 		res = -EOPNOTSUPP;
 	}
@@ -164,12 +167,20 @@ static int attach_dispatcher(struct sl_xdp_setup *s, bool generic)
 static int attach_one_way(struct sl_xdp_setup *s, bool dispatcher)
 {
 	int (*attach)(struct sl_xdp_setup *, bool) = dispatcher ? attach_dispatcher : attach_link;
-	const char *how = dispatcher ? "libxdp dispatcher" : "single program";
+	const char *how = dispatcher ? "libxdp dispatcher"
+			  : s->tags  ? "single program, bound to the NIC for its VLAN tags"
+				     : "single program";
 	struct sl_xdp *x = s->x;
 	int native = -EOPNOTSUPP, res;
 
 	if (!s->o->generic) {
 		native = attach(s, false);
+		if (native && s->tags && native != -EPERM && native != -EBUSY) {
+			/* the verifier or the driver refuses what it has announced */
+			s->tags = false;
+			how = "single program";
+			native = attach(s, false);
+		}
 		if (!native) {
 			snprintf(x->mode, sizeof(x->mode), "native, %s", how);
 			return 0;
@@ -189,17 +200,18 @@ static int attach_one_way(struct sl_xdp_setup *s, bool dispatcher)
 }
 
 /*
- * libxdp 1.3 on Linux 6.13 and later: the dispatcher's functions do not change packets, so ours,
- * with its timestamp, cannot replace one (EINVAL). It is then attached as the single program.
+ * The functions of libxdp 1.3's dispatcher do not change packets. Since Linux 6.13 ours, which
+ * writes a timestamp, cannot replace one (EINVAL), and becomes the single program.
  */
 int sl_xdp_put_on(struct sl_xdp_setup *s)
 {
-	int refused = s->o->no_dispatcher ? 0 : sl_bpffs_mount();
+	const bool single = s->o->no_dispatcher || s->tags;
+	int refused = single ? 0 : sl_bpffs_mount();
 	int res;
 
-	if (!s->o->no_dispatcher && !refused)
+	if (!single && !refused)
 		refused = sl_probe_freplace();
-	if (!s->o->no_dispatcher && !refused) {
+	if (!single && !refused) {
 		res = attach_one_way(s, true);
 		if (!res || res == -EPERM || s->x->dispatched || in_dispatcher(s->x->ifindex))
 			return res;

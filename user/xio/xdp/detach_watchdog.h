@@ -2,9 +2,8 @@
 /*
  * A process that detaches our program from libxdp's dispatcher when the gateway ends.
  *
- * libxdp pins the links of members, so cleaning up needs a process that survives SIGKILL of the
- * gateway and keeps the capabilities. In its own session it waits for the end of a pipe that only
- * the gateway holds open.
+ * libxdp pins its links: the process has capabilities and must survive SIGKILL of the gateway. It
+ * waits, in its own session, for the end of a pipe that only the gateway holds open.
  */
 #ifndef SL_XIO_XDP_DETACH_WATCHDOG_H
 #define SL_XIO_XDP_DETACH_WATCHDOG_H
@@ -17,15 +16,13 @@ struct sl_detach_watchdog {
 	int hold_fd;
 };
 
-/* Forks. Returns 0 or -errno. Must precede threads and sockets. */
+/* Forks: must precede threads and sockets. Returns 0 or -errno. */
 int sl_detach_watchdog_start(struct sl_detach_watchdog *g, int ifindex, uint32_t prog_id);
 
-/* Waits for the watchdog's end. Returns true if it has detached the program. Needs no rights. */
+/* Waits for the watchdog's end. Returns true if it has detached the program. */
 bool sl_detach_watchdog_end(struct sl_detach_watchdog *g);
 
-/*
- * Removes a program from the interface's dispatcher. Returns 0 (also if it is not there) or -errno.
- */
+/* Detaches a program from the dispatcher. Returns 0, also if not there, or -errno. */
 int sl_xdp_undispatch(int ifindex, uint32_t prog_id);
 
 #endif

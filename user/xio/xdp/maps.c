@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "xio/xdp/acl_map.h"
 #include "xio/xdp/maps.h"
+#include "xio/xdp/offender_map.h"
 
 enum { MAPS_PER_PROG = 32 };
 
@@ -36,6 +37,8 @@ static const struct map_layout {
 			    sizeof(struct sl_prefix), false},
 	[SL_MAP_PREFIX6] = {"sl_prefix6", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct sl_prefix6),
 			    sizeof(struct sl_prefix), false},
+	[SL_MAP_OFFENDERS] = {"sl_offenders", BPF_MAP_TYPE_LRU_HASH, sizeof(struct sl_offender_key),
+			      sizeof(struct sl_offender), false},
 };
 
 const char *sl_xdp_map_name(enum sl_xdp_map map)
@@ -63,7 +66,7 @@ static int map_info(int fd, struct bpf_map_info *info)
 	return bpf_obj_get_info_by_fd(fd, info, &len) < 0 ? -errno : 0;
 }
 
-/* libbpf prefixes the name by the object file's. */
+/* libbpf prefixes the name with the object's. */
 static bool is_rodata(const struct bpf_map_info *info)
 {
 	const char *dot = strrchr(info->name, '.');
@@ -176,7 +179,6 @@ int sl_xdp_find_maps(struct sl_xdp *x, int prog_fd, struct sl_err *err)
 	return derive_counts(x, err);
 }
 
-/* as in the kernel */
 static size_t mmap_len(enum sl_xdp_map map, size_t entries)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -273,6 +275,7 @@ void sl_xdp_reset_maps(const struct sl_xdp *x)
 	sl_xdp_clear_listeners(x);
 	sl_xdp_clear_stages(x);
 	(void)sl_xdp_edge_ports(x, 0, 0);
+	(void)sl_xdp_offenders_tidy(x, NULL, NULL);
 	memset(x->hist, 0, sizeof(*x->hist) * map_entries(x, SL_MAP_SVC_HIST));
 	memset(x->live, 0, sizeof(*x->live) * map_entries(x, SL_MAP_SVC_LIVE));
 	/* sl_svc_ctl belongs to the operator. */

@@ -9,6 +9,7 @@
 #include <bpf/libbpf.h>
 #include <xdp/libxdp.h>
 #include "base/log.h"
+#include "xio/netdev.h"
 #include "xio/xdp/acl_map.h"
 #include "xio/xdp/maps.h"
 #include "xio/xdp/setup.h"
@@ -32,7 +33,7 @@ static int log_libxdp(enum libxdp_print_level level, const char *fmt, va_list ar
 	return log_libbpf(LIBBPF_DEBUG, fmt, args);
 }
 
-/* An abstract socket exists once per network namespace, and ends with its process. */
+/* An abstract socket is unique in its network namespace, and ends with its process. */
 static int lock_interface(struct sl_xdp_setup *s)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -86,15 +87,16 @@ static int check_args(struct sl_xdp_setup *s, const char *ifname)
 			"members instead: %s",
 			ifname, members[0] ? members : "none yet");
 	s->x->ifindex = s->nic.ifindex;
+	s->tags = o->vlans && sl_probe_hides_tags(ifname) && sl_netdev_has_tags(s->nic.ifindex);
 	s->x->mtu = s->nic.mtu;
 	memcpy(s->x->mac, s->nic.mac, sizeof(s->x->mac));
 	return 0;
 }
 
 /*
- * virtio_net adds receive queues for XDP, one per CPU, unless that exceeds its maximum. AF_XDP
- * sockets on them receive, but cannot send. If the program is detached before the socket is gone,
- * the kernel crashes at the next attach (seen with 7.2). They are not used.
+ * virtio_net adds receive queues for XDP, one per CPU. They are not used: their AF_XDP sockets
+ * cannot send, and a program detached before the socket crashes the kernel at the next attach (seen
+ * with 7.2).
  */
 static int check_queues(struct sl_xdp_setup *s)
 {

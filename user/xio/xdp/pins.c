@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned maps: a directory per interface in the BPF file system, locked by a living gateway. */
+/* Pinned maps: a directory per interface, locked by a living gateway. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,7 @@
 
 enum { LOCK_TRIES = 8 };
 
-/*
- * The owner of a directory and others with write access can replace its contents. Another user may
- * have created it first on a BPF file system that all can write to. Returns 0 or -errno.
- */
+/* Refuses a directory that another user owns or can write to. */
 static int check_owner(const char *path)
 {
 	struct stat st;
@@ -61,7 +58,7 @@ static int take_dir(struct sl_xdp *x, const char *root, const char *name)
 	int err;
 
 	snprintf(x->pin_dir, sizeof(x->pin_dir), "%s/%s", root, name);
-	/* The BPF file system reserves dots: eth0.100 becomes eth0_100. */
+	/* The BPF file system reserves dots. */
 	for (char *c = x->pin_dir + strlen(root); *c; c++)
 		*c = *c == '.' ? '_' : *c;
 	for (int tries = 0; tries < LOCK_TRIES; tries++) {
@@ -86,7 +83,7 @@ static int choose_dir(struct sl_xdp *x, const char *root)
 	int err = make_dir(root);
 
 	if (err)
-		snprintf(x->pin_dir, sizeof(x->pin_dir), "%s", root); /* for the error message */
+		snprintf(x->pin_dir, sizeof(x->pin_dir), "%s", root);
 	else
 		err = take_dir(x, root, x->ifname);
 	if (err != -EWOULDBLOCK)

@@ -11,9 +11,7 @@ enum {
 	PADDING_MAX = 7,
 };
 
-/*
- * Sequence number of the header: never reached by a fragmented message, and not used in whole ones.
- */
+/* Not reached by fragmented messages, and not used in whole ones. */
 #define WHOLE_ID ((UINT64_C(1) << 48) - 1)
 
 static uint64_t body_len_of(const struct sl_rpc_entry *e)
@@ -21,10 +19,6 @@ static uint64_t body_len_of(const struct sl_rpc_entry *e)
 	return sizeof(*e) + sl_rpc_pad8(e->meta_len) + sl_rpc_pad8(e->len);
 }
 
-/*
- * Returns true if the compact form loses nothing: one whole message of this process' epoch without
- * `rest`, short enough.
- */
 static bool fits_compact(const struct sl_rpc_header *h, const struct sl_rpc_entry *e)
 {
 	return !e->rest && e->together <= UINT8_MAX && body_len_of(e) == h->fragment_len &&

@@ -6,13 +6,9 @@
 #include <unistd.h>
 #include "rpc/rdma/rc/rc_conn.h"
 
-/*
- * Work requests beyond one per message: the first SEND and receive, and further WRITEs of a large
- * message.
- */
+/* Work requests beyond one per message. */
 enum { SPARE_WRS = 16 };
 
-/* An unused queue pair. */
 struct rc_qp_spare {
 	struct sl_list node;
 	struct rc_qp qp;
@@ -23,7 +19,6 @@ static int negative_errno(void)
 	return errno > 0 ? -errno : -ENOMEM;
 }
 
-/* Asks for inline data; does without if the device refuses. */
 static int create_qp(struct rc_qp *e, const struct rc_qp_attr *qp_attr)
 {
 	struct ibv_device_attr device;
@@ -33,9 +28,7 @@ static int create_qp(struct rc_qp *e, const struct rc_qp_attr *qp_attr)
 		.srq = qp_attr->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = e->slots + SPARE_WRS,
-			.max_recv_wr = qp_attr->srq ? 0 : e->slots + SPARE_WRS,
 			.max_send_sge = RC_SGE_MAX,
-			.max_recv_sge = qp_attr->srq ? 0 : 1,
 			.max_inline_data = RC_INLINE_WANT},
 	};
 
@@ -58,20 +51,12 @@ int rc_qp_create(struct rc_qp *e, const struct rc_qp_attr *qp_attr, uint32_t slo
 {
 	int cnt = (int)(slots + SPARE_WRS), rc;
 
-	*e = (struct rc_qp){.slots = slots, .uses_srq = qp_attr->srq != NULL};
+	*e = (struct rc_qp){
+		.slots = slots, .comp_channel = qp_attr->comp_channel, .rx_cq = qp_attr->cq};
 	errno = 0;
-	e->comp_channel =
-		qp_attr->srq ? qp_attr->comp_channel : ibv_create_comp_channel(qp_attr->device);
-	if (e->comp_channel)
-		e->tx_cq =
-			ibv_create_cq(qp_attr->device, cnt, NULL, e->comp_channel, qp_attr->vector);
-	if (e->tx_cq && qp_attr->srq)
-		e->rx_cq = qp_attr->cq;
-	else if (e->tx_cq)
-		e->rx_cq =
-			ibv_create_cq(qp_attr->device, cnt, NULL, e->comp_channel, qp_attr->vector);
-	rc = e->rx_cq ? create_qp(e, qp_attr) : negative_errno();
-	if (!rc && qp_attr->srq) {
+	e->tx_cq = ibv_create_cq(qp_attr->device, cnt, NULL, e->comp_channel, qp_attr->vector);
+	rc = e->tx_cq ? create_qp(e, qp_attr) : negative_errno();
+	if (!rc) {
 		e->mw = ibv_alloc_mw(qp_attr->pd, IBV_MW_TYPE_2);
 		rc = e->mw ? 0 : negative_errno();
 	}
@@ -88,10 +73,6 @@ void rc_qp_destroy(struct rc_qp *e)
 		ibv_destroy_qp(e->qp);
 	if (e->tx_cq)
 		ibv_destroy_cq(e->tx_cq);
-	if (e->rx_cq && !e->uses_srq)
-		ibv_destroy_cq(e->rx_cq);
-	if (e->comp_channel && !e->uses_srq)
-		ibv_destroy_comp_channel(e->comp_channel);
 	*e = (struct rc_qp){.slots = 0};
 }
 
@@ -103,7 +84,6 @@ void rc_qp_pool_init(struct rc_qp_pool *p, const struct rc_qp_attr *qp_attr)
 	sl_list_init(&p->spare);
 }
 
-/* Destroys queue pairs of other sizes. Lock held. */
 static void free_other_sizes(struct rc_qp_pool *p, uint32_t slots)
 {
 	struct sl_list *at, *next;
@@ -166,7 +146,6 @@ void rc_qp_pool_refill(struct rc_qp_pool *p)
 		uint32_t slots = p->refill_slots;
 		int rc = -ENOMEM;
 
-		/* Unlocked: creating one takes long. */
 		pthread_mutex_unlock(&p->lock);
 		if (u)
 			rc = rc_qp_create(&u->qp, &p->attr, slots);

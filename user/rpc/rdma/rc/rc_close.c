@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
@@ -29,26 +28,12 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list closing = {&closing, &closing};
 
-/* The device must not use the memory any more. */
 static void free_memory(struct rc_conn *conn)
 {
-	if (conn->iface) {
-		struct mr_pool *a = rc_iface_mr_pool(conn->iface);
-
-		if (conn->mem_mr)
-			mr_pool_dereg_shared(a, conn->mem_mr);
-		if (conn->ring_buf)
-			mr_pool_put(a, conn->ring_buf, conn->bulk_len);
-	} else {
-		struct ibv_mr *mine[] = {conn->mem_mr, conn->bulk_mr, conn->ring_mr, conn->keys_mr};
-
-		for (unsigned i = 0; i < SL_ARRAY_LEN(mine); i++) {
-			if (mine[i])
-				ibv_dereg_mr(mine[i]);
-		}
-		if (conn->map)
-			munmap(conn->map, conn->map_len);
-	}
+	if (conn->mem_mr)
+		mr_pool_dereg_shared(rc_iface_mr_pool(conn->iface), conn->mem_mr);
+	if (conn->ring_buf)
+		mr_pool_put(rc_iface_mr_pool(conn->iface), conn->ring_buf, conn->bulk_len);
 	free(conn->rx_fifo.comps);
 	free(conn->posted);
 	free(conn->rx_bulk_end);
@@ -70,16 +55,9 @@ static void destroy_qp(struct rc_conn *conn)
 
 	if (conn->rx_cq)
 		rc_rx_cq_begin_remove(conn->rx_cq, conn);
-	/* A reset queue pair has released memory and slots, too. */
-	if (conn->peer && rc_peer_needs_qp(conn->peer, conn->qp.qp)) {
-		(void)change_state(conn, IBV_QPS_RESET);
-	} else {
-		if (conn->peer && conn->peer->id->qp == conn->qp.qp)
-			conn->peer->id->qp = NULL;
-		if (conn->qp.qp)
-			ibv_destroy_qp(conn->qp.qp);
-		conn->qp.qp = NULL;
-	}
+	if (conn->qp.qp)
+		ibv_destroy_qp(conn->qp.qp);
+	conn->qp.qp = NULL;
 	if (!conn->rx_cq)
 		return;
 	rc_rx_cq_remove(conn->rx_cq, conn);
@@ -97,24 +75,15 @@ void rc_conn_free(struct rc_conn *conn)
 	conn->qp.mw = NULL;
 	destroy_qp(conn);
 	free_memory(conn);
-	if (conn->peer)
-		rc_peer_park_qp(conn->peer, conn);
 	rc_qp_destroy(&conn->qp);
 	if (conn->iface)
 		rc_iface_leave(conn->iface, conn->window);
-	else if (conn->pd)
-		ibv_dealloc_pd(conn->pd);
-	if (conn->peer)
-		rc_peer_put(conn->peer);
 	if (conn->base.fd >= 0)
 		close(conn->base.fd);
 	free(conn);
 }
 
-/*
- * Waits until the device has flushed all sends: this one completes last. Returns false on a
- * time-out. A thread that was not scheduled meanwhile still polls FLUSH_POLLS times.
- */
+/* Posts a send that completes last, and awaits it. False: time-out. */
 static bool flush_sends(struct rc_conn *conn)
 {
 	struct ibv_send_wr last = {
@@ -137,8 +106,8 @@ static bool flush_sends(struct rc_conn *conn)
 }
 
 /*
- * A reset makes the device release memory before the call returns. Receives about to be reported
- * are lost, with their SRQ slots. If the reset fails, the device is gone.
+ * A reset makes the device release memory at once, but loses receives about to be reported, with
+ * their SRQ slots. If it fails, the device is gone.
  */
 void rc_conn_halt(struct sl_transport *t)
 {
@@ -152,33 +121,37 @@ void rc_conn_halt(struct sl_transport *t)
 	conn->chain_len = conn->sge_cnt = 0;
 	if (change_state(conn, IBV_QPS_ERR) == 0 && flush_sends(conn))
 		return;
-	if (conn->iface)
-		rc_iface_fail(conn->iface);
+	rc_iface_fail(conn->iface);
 	conn->ready = false;
 	(void)change_state(conn, IBV_QPS_RESET);
 }
 
-/* A device that has not reported the end may still hold a slot. */
+/* Returns true if the device has reported the end, or is late. It may still hold a slot then. */
 static bool is_quiesced(struct rc_conn *conn, uint64_t now_ns)
 {
 	if (conn->last_receive)
 		return true;
 	if (now_ns < conn->until_ns)
 		return false;
-	if (conn->iface && conn->ready && rc_iface_has_last_wqe_event(conn->iface))
+	if (conn->ready && rc_iface_has_last_wqe_event(conn->iface))
 		rc_iface_fail(conn->iface);
 	return true;
 }
 
-/* Tells the peer by an empty message: the CM reports only the last connection. */
+/* Tells the peer by an empty message, also one that broke the protocol. */
 static void send_bye(struct rc_conn *conn)
 {
 	struct ibv_send_wr bye = {
 		.wr_id = RC_WR_BYE, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 
-	if (conn->bye || conn->gone || !conn->ready)
+	if (conn->bye || conn->broken || !conn->ready || (conn->gone && !conn->error))
 		return;
 	conn->bye = rdma_post_chain(conn->qp.qp, &bye) ? RC_BYE_DONE : RC_BYE_SENT;
+}
+
+static bool is_lingering(struct rc_conn *conn)
+{
+	return !conn->broken && (conn->bye == RC_BYE_SENT || (!conn->gone && conn->signaled));
 }
 
 static bool close_step(struct rc_conn *conn, uint64_t now_ns)
@@ -187,15 +160,13 @@ static bool close_step(struct rc_conn *conn, uint64_t now_ns)
 
 	if (!conn->quiescing) {
 		send_bye(conn);
-		if (!conn->gone && (conn->signaled || conn->bye == RC_BYE_SENT))
+		if (is_lingering(conn))
 			rc_progress(&conn->base);
-		if (!conn->gone && (conn->signaled || conn->bye == RC_BYE_SENT) &&
-		    now_ns < conn->until_ns)
+		if (is_lingering(conn) && now_ns < conn->until_ns)
 			return false;
-		if (conn->iface && conn->ready)
+		if (conn->ready)
 			quiesce_ms =
 				rc_iface_has_last_wqe_event(conn->iface) ? LAST_WQE_MS : QUIESCE_MS;
-		rc_peer_disconnect_last(conn->peer);
 		if (conn->qp.qp)
 			(void)change_state(conn, IBV_QPS_ERR);
 		conn->quiescing = true;
@@ -237,7 +208,6 @@ static uint64_t close_pending(uint64_t now_ns)
 	return more ? now_ns + STEP_MS * SL_NS_PER_MS : UINT64_MAX;
 }
 
-/* A child closes nothing of its parent's. */
 static void forget_closing(void)
 {
 	pthread_mutex_init(&lock, NULL);

@@ -11,9 +11,9 @@
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
-	PAGE = 4096,
 	SLICE_PACKETS = 24,
 	BIND_TIMEOUT_MS = 100,
+	HOP_LIMIT = 64,
 	ACK_TIMEOUT = 17, /* 4 us << 17, seven tries: a dead peer is noticed in four seconds */
 };
 
@@ -57,42 +57,21 @@ static int negative_errno(void)
 	return e > 0 ? -e : -ENOMEM;
 }
 
-static int post_keys_receive(struct rc_conn *conn)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
-	int mask;
-	struct ibv_sge sge = {.addr = (uintptr_t)&conn->keys[1],
-			      .length = sizeof(conn->keys[1]),
-			      .lkey = conn->keys_mr->lkey};
-	struct ibv_recv_wr wr = {.wr_id = RC_WR_KEYS, .sg_list = &sge, .num_sge = 1}, *bad;
-
-	if (rdma_init_qp_attr(conn->peer->id, &attr, &mask) ||
-	    ibv_modify_qp(conn->qp.qp, &attr, mask))
-		return negative_errno();
-	return ibv_post_recv(conn->qp.qp, &wr, &bad) ? -EIO : 0;
-}
-
 size_t rc_rings_len(const struct rc_ring_sizes *g)
 {
 	return (size_t)g->slots * SL_RPC_SLOT_SIZE + 2 * (size_t)g->bulk_len;
 }
 
-/*
- * The ring ends the buffer: its place does not depend on other rings, and nothing lies behind it.
- */
-uint8_t *rc_conn_rx_bulk(const struct rc_conn *conn, uint32_t bulk_len)
-{
-	return conn->ring_buf->mem + conn->ring_buf->len - bulk_len;
-}
-
+/* The ring ends the buffer: nothing lies behind it. Its address is known before the grant. */
 static int alloc_ring_buf(struct rc_conn *conn, const struct rc_ring_sizes *g)
 {
 	errno = 0;
 	conn->ring_buf = mr_pool_get(rc_iface_mr_pool(conn->iface), rc_rings_len(g));
 	if (!conn->ring_buf)
 		return negative_errno();
-	conn->map = conn->ring_buf->mem;
 	conn->bulk_len = g->bulk_len;
+	conn->rx_bulk = conn->ring_buf->mem + conn->ring_buf->len - g->bulk_len;
+	conn->rkey = ibv_inc_rkey(conn->qp.mw->rkey);
 	return 0;
 }
 
@@ -100,98 +79,45 @@ int rc_conn_register_rings(struct rc_conn *conn)
 {
 	int rc = mr_pool_register(rc_iface_mr_pool(conn->iface), conn->ring_buf);
 
-	conn->ring_mr = conn->bulk_mr = conn->ring_buf->mr;
+	conn->ring_mr = conn->ring_buf->mr;
 	return rc;
 }
 
 static int open_qp(struct rc_conn *conn, unsigned group, uint32_t slots)
 {
+	struct rc_qp_pool *qp_pool = rc_iface_qp_pool(conn->iface);
 	int rc;
 
-	if (conn->iface) {
-		struct rc_qp_pool *qp_pool = rc_iface_qp_pool(conn->iface);
-
-		conn->pd = rc_iface_pd(conn->iface);
-		rc_qp_pool_request(qp_pool, slots);
-		rc = rc_qp_pool_get(qp_pool, slots, &conn->qp);
-	} else {
-		struct rc_qp_attr attr = {.device = conn->device,
-					  .vector = rdma_comp_vector(conn->device, group)};
-
-		conn->pd = attr.pd = ibv_alloc_pd(conn->device);
-		if (conn->pd)
-			conn->keys_mr = ibv_reg_mr(conn->pd, conn->keys, sizeof(conn->keys),
-						   IBV_ACCESS_LOCAL_WRITE);
-		if (!conn->keys_mr)
-			return negative_errno();
-		rc = rc_qp_create(&conn->qp, &attr, slots);
-	}
+	rc_qp_pool_request(qp_pool, slots);
+	rc = rc_qp_pool_get(qp_pool, slots, &conn->qp);
 	if (rc)
 		return rc;
 	conn->qp.qp->qp_context = conn->qp.tx_cq->cq_context = conn;
 	conn->unsignaled_max = slots / 4 < RC_SIGNAL_MAX ? slots / 4 : RC_SIGNAL_MAX;
 	conn->rx_fifo.size = 2 * slots;
-	rx_window_init(conn, slots);
+	rx_window_init(conn);
 	conn->rx_fifo.comps = calloc(conn->rx_fifo.size, sizeof(*conn->rx_fifo.comps));
 	if (!conn->rx_fifo.comps)
 		return -ENOMEM;
 	conn->is_inbound = group >= RDMA_GROUP_BACKEND;
-	memcpy(conn->host, conn->peer->id->route.addr.addr.ibaddr.dgid.raw, sizeof(conn->host));
-	if (conn->iface)
-		rc_rx_cq_add(rc_iface_rx_cq(conn->iface), conn);
+	rc_rx_cq_add(rc_iface_rx_cq(conn->iface), conn);
 	return 0;
 }
 
-int rc_conn_open(struct rc_conn *conn, struct rdma_cm_id *id, struct rdma_event_channel *cm,
-		 unsigned group, struct rc_ring_sizes *g)
-{
-	uint8_t ack_timeout = ACK_TIMEOUT;
-	int rc = rc_iface_join(id->verbs, group, &conn->iface);
-
-	if (rc)
-		return rc;
-	conn->window = SL_RPC_MIN_SLOTS;
-	/* A kernel without the option uses the path's default of many seconds. */
-	(void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
-			      sizeof(ack_timeout));
-	conn->peer = rc_peer_new(id, cm);
-	if (!conn->peer)
-		return -ENOMEM;
-	conn->device = id->verbs;
-	conn->port_num = id->port_num;
-	errno = 0;
-	rc = open_qp(conn, group, g->slots);
-	/* The CM changes the queue pair's states from now on. */
-	id->qp = conn->qp.qp;
-	if (!rc && !conn->iface)
-		rc = post_keys_receive(conn);
-	if (!rc)
-		rc = rc_conn_events_open(conn);
-	if (rc) {
-		rc_conn_events_close(conn);
-		rc_peer_drop(conn->peer); /* the caller still owns id and channel */
-		conn->peer = NULL;
-		id->qp = NULL;
-	}
-	return rc;
-}
-
-int rc_conn_open_to_peer(struct rc_conn *conn, struct rc_peer *peer, unsigned group,
-			 struct rc_ring_sizes *g)
+int rc_conn_open(struct rc_conn *conn, const struct rc_path *path, unsigned group,
+		 const struct rc_ring_sizes *g)
 {
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = peer->id->port_num,
+				   .port_num = path->local.port,
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 	int rc;
 
-	conn->peer = peer;
-	conn->device = peer->id->verbs;
-	conn->port_num = peer->id->port_num;
+	conn->path = *path;
+	conn->pid = getpid();
+	conn->device = ((struct ibv_pd *)path->local.device)->context;
 	rc = rc_iface_join(conn->device, group, &conn->iface);
 	if (rc)
 		return rc;
-	if (!conn->iface)
-		return -EOPNOTSUPP;
 	conn->window = SL_RPC_MIN_SLOTS;
 	errno = 0;
 	rc = open_qp(conn, group, g->slots);
@@ -204,23 +130,48 @@ int rc_conn_open_to_peer(struct rc_conn *conn, struct rc_peer *peer, unsigned gr
 	return rc ? rc : alloc_ring_buf(conn, g);
 }
 
-int rc_conn_to_rts(struct rc_conn *conn, uint32_t qpn, uint32_t psn, uint32_t own_psn)
+static struct ibv_ah_attr ah_attr_of(const struct rc_path *path, int gid_index)
 {
-	const struct ibv_qp_attr *av = &conn->peer->addr.qp_attr;
+	struct ibv_ah_attr attr = {.is_global = 1,
+				   .sl = path->sl,
+				   .port_num = path->local.port,
+				   .grh = {.sgid_index = (uint8_t)gid_index,
+					   .hop_limit = HOP_LIMIT,
+					   .traffic_class = path->tos}};
+
+	memcpy(attr.grh.dgid.raw, path->gid, sizeof(path->gid));
+	return attr;
+}
+
+/* Returns the largest MTU that fits. */
+static enum ibv_mtu mtu_code(uint32_t bytes)
+{
+	enum ibv_mtu code = IBV_MTU_4096;
+
+	while (code > IBV_MTU_256 && 128u << code > bytes)
+		code--;
+	return code;
+}
+
+int rc_conn_to_rts(struct rc_conn *conn, const struct rc_qp_end *a, uint32_t own_psn, uint32_t mtu)
+{
+	int index = rdma_gid_index(conn->device, conn->path.local.port, conn->path.local.gid);
 	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-				  .ah_attr = av->ah_attr,
-				  .path_mtu = av->path_mtu,
-				  .dest_qp_num = qpn,
-				  .rq_psn = psn,
+				  .ah_attr = ah_attr_of(&conn->path, index),
+				  .path_mtu = mtu_code(mtu),
+				  .dest_qp_num = a->qpn,
+				  .rq_psn = a->psn & RDMA_PSN_MASK,
 				  .max_dest_rd_atomic = 1,
 				  .min_rnr_timer = RC_RNR_TIMER};
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
 				  .timeout = ACK_TIMEOUT,
 				  .retry_cnt = RC_RETRIES,
 				  .rnr_retry = RC_RNR_RETRIES,
-				  .sq_psn = own_psn,
+				  .sq_psn = own_psn & RDMA_PSN_MASK,
 				  .max_rd_atomic = 1};
 
+	if (index < 0)
+		return index;
 	if (ibv_modify_qp(conn->qp.qp, &rtr,
 			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -230,56 +181,22 @@ int rc_conn_to_rts(struct rc_conn *conn, uint32_t qpn, uint32_t psn, uint32_t ow
 				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
 		return -EIO;
 	conn->ready = true;
-	return 0;
-}
-
-static void set_ring_pointers(struct rc_conn *conn, const struct rc_ring_sizes *g)
-{
-	size_t slots_len = (size_t)g->slots * SL_RPC_SLOT_SIZE;
-
-	conn->bulk_len = g->bulk_len;
-	conn->tx_slots = conn->map;
-	conn->tx_bulk = conn->tx_slots + slots_len;
-	conn->rx_slots = conn->tx_bulk + g->bulk_len;
-	conn->rx_bulk =
-		conn->iface ? rc_conn_rx_bulk(conn, g->bulk_len) : conn->rx_slots + slots_len;
-	conn->mask = g->slots - 1;
-	conn->slot_mask = 2 * g->slots - 1;
-}
-
-/* In a shared domain, a memory window opens the ring to one queue pair. */
-static int make_own_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
-{
-	size_t len = 2 * ((size_t)g->slots * SL_RPC_SLOT_SIZE + g->bulk_len);
-
-	conn->map = mr_map(len, rdma_numa_node(conn->device), &conn->map_len);
-	if (!conn->map)
-		return -ENOMEM;
-	set_ring_pointers(conn, g);
-	conn->ring_mr = ibv_reg_mr(conn->pd, conn->map, len - g->bulk_len, IBV_ACCESS_LOCAL_WRITE);
-	if (conn->ring_mr)
-		conn->bulk_mr = ibv_reg_mr(conn->pd, conn->rx_bulk, g->bulk_len,
-					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return conn->bulk_mr ? 0 : negative_errno();
-}
-
-static int make_shared_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
-{
-	int rc = conn->ring_buf ? 0 : alloc_ring_buf(conn, g);
-
-	if (rc)
-		return rc;
-	set_ring_pointers(conn, g);
-	return rc_conn_register_rings(conn);
+	conn->peer_bulk = a->bulk;
+	conn->peer_rkey = a->rkey;
+	conn->packet_len = 128u << rtr.path_mtu;
+	return rdma_path_query(&conn->path_info, &conn->path.local, conn->packet_len);
 }
 
 int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 {
-	struct rdma_path_info *path = &conn->peer->path_info;
+	const struct rdma_path_info *path = &conn->path_info;
 	int rc;
 
-	errno = 0;
-	rc = conn->iface ? make_shared_rings(conn, g) : make_own_rings(conn, g);
+	conn->tx_slots = conn->ring_buf->mem;
+	conn->tx_bulk = conn->tx_slots + (size_t)g->slots * SL_RPC_SLOT_SIZE;
+	conn->mask = g->slots - 1;
+	conn->slot_mask = 2 * g->slots - 1;
+	rc = rc_conn_register_rings(conn);
 	if (rc)
 		return rc;
 	conn->posted = calloc(g->slots, sizeof(*conn->posted));
@@ -288,39 +205,26 @@ int rc_conn_open_rings(struct rc_conn *conn, const struct rc_ring_sizes *g)
 	conn->zcopy_ops = calloc(g->slots, sizeof(*conn->zcopy_ops));
 	if (!conn->posted || !conn->rx_bulk_end || !conn->rx_slot || !conn->zcopy_ops)
 		return -ENOMEM;
-	conn->keys[0] = (struct rc_keys){
-		.magic = CM_MAGIC,
-		.rkey = conn->iface ? ibv_inc_rkey(conn->qp.mw->rkey) : conn->bulk_mr->rkey,
-		.bulk = (uintptr_t)conn->rx_bulk,
-	};
-	rc = path->packet_len ? 0 : rdma_path_query(path, conn->peer->id, conn->qp.qp);
-	if (rc)
-		return rc;
 	sl_credits_init(&conn->base.credits, SL_RPC_MIN_SLOTS, g->slots, g->bulk_len);
-	if (!conn->iface)
-		rx_window_init(conn, g->slots);
 	conn->base.rate_bps = path->rate_bps;
-	conn->base.port = (uintptr_t)conn->device + conn->port_num;
+	conn->base.port = (uintptr_t)conn->device + conn->path.local.port;
 	conn->base.bulk_max = g->bulk_len / 4;
-	/* The path MTU may be less than the port's. */
-	conn->packet_len = path->packet_len;
 	conn->base.slice_min =
 		SLICE_PACKETS * conn->packet_len - (uint32_t)sizeof(struct sl_rpc_header);
 	if (conn->base.bulk_max > path->message_max)
 		conn->base.bulk_max = path->message_max;
-	return conn->iface ? 0 : rc_post_receives(conn, 0, g->slots);
+	return 0;
 }
 
 void rc_conn_set_info(struct rc_conn *conn, const char *what)
 {
-	snprintf(conn->base.info, sizeof(conn->base.info), "rdma %s, %u %s slots%s",
-		 conn->peer->path_info.text, conn->mask + 1, conn->iface ? "shared" : "own", what);
+	snprintf(conn->base.info, sizeof(conn->base.info), "rdma %s, %u shared slots%s",
+		 conn->path_info.text, conn->mask + 1, what);
 }
 
 void rc_conn_set_zcopy_mem(struct rc_conn *conn, void *mem, size_t len)
 {
-	conn->mem_mr = conn->iface ? mr_pool_reg_shared(rc_iface_mr_pool(conn->iface), mem, len)
-				   : ibv_reg_mr(conn->pd, mem, len, 0);
+	conn->mem_mr = mr_pool_reg_shared(rc_iface_mr_pool(conn->iface), mem, len);
 	if (!conn->mem_mr)
 		return;
 	conn->mem = mem;
@@ -329,24 +233,14 @@ void rc_conn_set_zcopy_mem(struct rc_conn *conn, void *mem, size_t len)
 	conn->base.spans_max = conn->qp.sge_max * RC_WRITES_MAX - 1; /* less the header */
 }
 
-int rc_conn_established(struct rc_conn *conn)
-{
-	struct ibv_qp_attr attr = {.min_rnr_timer = RC_RNR_TIMER};
-
-	conn->ready = true;
-	if (ibv_modify_qp(conn->qp.qp, &attr, IBV_QP_MIN_RNR_TIMER))
-		return -EIO;
-	return rc_peer_watch(conn->peer);
-}
-
 static struct ibv_send_wr bind_wr_of(struct rc_conn *conn)
 {
 	return (struct ibv_send_wr){
 		.wr_id = RC_WR_BIND,
 		.opcode = IBV_WR_BIND_MW,
 		.bind_mw = {.mw = conn->qp.mw,
-			    .rkey = conn->keys[0].rkey,
-			    .bind_info = {.mr = conn->bulk_mr,
+			    .rkey = conn->rkey,
+			    .bind_info = {.mr = conn->ring_mr,
 					  .addr = (uintptr_t)conn->rx_bulk,
 					  .length = conn->base.credits.bulk_len,
 					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}},
@@ -361,19 +255,19 @@ int rc_conn_bind_mw(struct rc_conn *conn)
 	bind.send_flags = IBV_SEND_SIGNALED;
 	if (rdma_post_chain(conn->qp.qp, &bind))
 		return -EIO;
-	while (!conn->bound && !conn->gone && sl_now_ns() < until_ns)
+	do
 		rc_progress(&conn->base);
+	while (!conn->bound && !conn->gone && sl_now_ns() < until_ns);
 	return conn->bound ? 0 : -EIO;
 }
 
 /* Uses the last message slot, which messages reach last. */
-int rc_conn_send_keys(struct rc_conn *conn)
+int rc_conn_send_ack(struct rc_conn *conn, const uint8_t proof[SL_PSK_MAC_LEN])
 {
 	uint8_t *slot = conn->tx_slots + (size_t)conn->mask * SL_RPC_SLOT_SIZE;
-	struct ibv_sge sge = {.addr = (uintptr_t)slot,
-			      .length = sizeof(conn->keys[0]),
-			      .lkey = conn->ring_mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = RC_WR_KEYS,
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)slot, .length = SL_PSK_MAC_LEN, .lkey = conn->ring_mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = RC_WR_ACK,
 				 .sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = IBV_WR_SEND,
@@ -381,29 +275,22 @@ int rc_conn_send_keys(struct rc_conn *conn)
 	struct ibv_send_wr bind = bind_wr_of(conn);
 
 	bind.next = &wr;
-	memcpy(slot, &conn->keys[0], sizeof(conn->keys[0]));
-	return rdma_post_chain(conn->qp.qp, conn->qp.mw ? &bind : &wr) ? -EIO : 0;
+	memcpy(slot, proof, SL_PSK_MAC_LEN);
+	return rdma_post_chain(conn->qp.qp, &bind) ? -EIO : 0;
 }
 
-int rc_conn_poll_keys(struct rc_conn *conn)
+int rc_conn_poll_ack(struct rc_conn *conn)
 {
 	struct rc_rx_comp a;
 
 	rc_poll_rx(conn);
 	if (!rc_rx_fifo_pop(&conn->rx_fifo, &a))
 		return conn->gone || conn->flooded ? -ECONNRESET : 0;
-	/* The first message lies in a slot of the SRQ, or in `keys` itself. */
-	if (conn->iface && a.op == RC_RX_SEND)
-		memcpy(&conn->keys[1], rc_iface_slot(conn->iface, a.slot), sizeof(conn->keys[1]));
+	if (a.op == RC_RX_SEND)
+		memcpy(conn->ack, rc_iface_slot(conn->iface, a.slot), sizeof(conn->ack));
 	rc_repost_slot(conn, &a);
 	conn->gone |= a.op == RC_RX_FAILED || rc_is_bye(&a);
 	if (conn->gone)
 		return -ECONNRESET;
-	if (a.op != RC_RX_SEND || a.len != sizeof(struct rc_keys) ||
-	    conn->keys[1].magic != CM_MAGIC)
-		return -EBADMSG;
-	/* Not checked: only the peer's device uses them, and checks them. */
-	conn->peer_bulk = conn->keys[1].bulk;
-	conn->peer_rkey = conn->keys[1].rkey;
-	return 1;
+	return a.op == RC_RX_SEND && a.len == sizeof(conn->ack) ? 1 : -EBADMSG;
 }

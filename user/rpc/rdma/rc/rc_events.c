@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Events of connections: device events, which end them or stop their port, and CQ events.
- *
- * The service thread marks the connections concerned, and wakes their owners (rc_wake.c).
- */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -36,7 +31,7 @@ static int watch_fd(struct rc_conn *conn, int fd)
 	return rc;
 }
 
-/* Sets the flag first: another thread may handle the event at once. */
+/* Requests a send event. Sets the flag first: another thread may handle the event at once. */
 static bool arm_tx_cq(struct rc_conn *conn)
 {
 	if (atomic_exchange(&conn->tx_armed, true) || ibv_req_notify_cq(conn->qp.tx_cq, 0) == 0)
@@ -45,18 +40,7 @@ static bool arm_tx_cq(struct rc_conn *conn)
 	return false;
 }
 
-/*
- * Returns false if the device cannot. A request is a system call, so an own CQ keeps one pending.
- */
-static bool arm_rx_cq(struct rc_conn *conn)
-{
-	if (conn->rx_cq)
-		return rc_rx_cq_arm_for(conn->rx_cq, conn);
-	conn->rx_armed = conn->rx_armed || ibv_req_notify_cq(conn->qp.rx_cq, 0) == 0;
-	return conn->rx_armed;
-}
-
-/* Queries the port unless its state is known. Lock held, but released during a query. */
+/* Queries if the port is down. Lock held, but released meanwhile. */
 static bool initial_port_down(const struct rc_conn *conn)
 {
 	struct sl_list *at;
@@ -64,11 +48,11 @@ static bool initial_port_down(const struct rc_conn *conn)
 	sl_list_for_each (at, &all) {
 		const struct rc_conn *other = sl_container_of(at, struct rc_conn, node);
 
-		if (other->device == conn->device && other->port_num == conn->port_num &&
-		    other->peer->pid == conn->peer->pid)
+		if (other->device == conn->device && other->pid == conn->pid &&
+		    other->path.local.port == conn->path.local.port)
 			return other->port_down;
 	}
-	return rdma_port_query_down(conn->device, conn->port_num, &lock, &port_changes);
+	return rdma_port_query_down(conn->device, conn->path.local.port, &lock, &port_changes);
 }
 
 static void wake_owner(struct rc_conn *conn)
@@ -85,7 +69,7 @@ int rc_attach(struct sl_transport *t, const void *owner)
 	struct rc_conn *conn = rc_conn_of(t);
 
 	pthread_mutex_lock(&lock);
-	if (conn->rx_cq && rc_rx_cq_attach(conn->rx_cq, conn, owner)) {
+	if (rc_rx_cq_attach(conn->rx_cq, conn, owner)) {
 		close(t->fd);
 		t->fd = -1;
 	}
@@ -101,7 +85,7 @@ void rc_detach(struct rc_conn *conn)
 	pthread_mutex_unlock(&lock);
 }
 
-/* NULL: an unused queue pair, whose next connection will fail. Lock held. */
+/* Ends a connection; NULL: an unused queue pair. Lock held. */
 static void fail_conn(struct rc_conn *conn)
 {
 	if (!conn)
@@ -110,39 +94,21 @@ static void fail_conn(struct rc_conn *conn)
 	wake_owner(conn);
 }
 
-void rc_conns_fail_of_peer(const struct rc_peer *peer)
+bool rc_conns_has(uint64_t epoch, const uint8_t gid[16], uint32_t number)
 {
+	bool found = false;
 	struct sl_list *at;
 
 	pthread_mutex_lock(&lock);
 	sl_list_for_each (at, &all) {
-		struct rc_conn *conn = sl_container_of(at, struct rc_conn, node);
+		const struct rc_conn *conn = sl_container_of(at, struct rc_conn, node);
 
-		if (conn->peer == peer)
-			fail_conn(conn);
+		found |= conn->is_inbound && conn->peer_number == number && !conn->gone &&
+			 conn->base.peer_epoch == epoch && conn->pid == getpid() &&
+			 memcmp(conn->path.gid, gid, sizeof(conn->path.gid)) == 0;
 	}
 	pthread_mutex_unlock(&lock);
-}
-
-void rc_conns_suspect_peer(const struct rc_peer *peer)
-{
-	struct sl_list *at;
-
-	pthread_mutex_lock(&lock);
-	sl_list_for_each (at, &all) {
-		struct rc_conn *conn = sl_container_of(at, struct rc_conn, node);
-
-		if (conn->peer != peer)
-			continue;
-		if (conn->qp.qp == peer->id->qp) {
-			fail_conn(conn);
-		} else {
-			conn->suspect_ns = sl_now_ns();
-			conn->peer_state = RC_PEER_SUSPECT;
-			wake_owner(conn);
-		}
-	}
-	pthread_mutex_unlock(&lock);
+	return found;
 }
 
 static void fail_conns(const struct ibv_context *device, const struct rc_iface *iface)
@@ -159,7 +125,6 @@ static void fail_conns(const struct ibv_context *device, const struct rc_iface *
 	pthread_mutex_unlock(&lock);
 }
 
-/* Ends the connections that use this CQ: one, or all of an interface, which fails then. */
 static void fail_conns_of_cq(const struct ibv_cq *cq)
 {
 	struct sl_list *at;
@@ -170,14 +135,14 @@ static void fail_conns_of_cq(const struct ibv_cq *cq)
 
 		if (conn->qp.tx_cq != cq && conn->qp.rx_cq != cq)
 			continue;
-		if (conn->iface && conn->qp.rx_cq == cq)
+		if (conn->qp.rx_cq == cq)
 			rc_iface_fail(conn->iface);
 		fail_conn(conn);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-/* Nothing is posted while the port is down, because it would count as sent. */
+/* Marks a port's connections. Nothing is posted while the port is down: it would count as sent. */
 static void set_port_down(const struct ibv_context *device, int port, bool down)
 {
 	struct sl_list *at;
@@ -187,7 +152,7 @@ static void set_port_down(const struct ibv_context *device, int port, bool down)
 	sl_list_for_each (at, &all) {
 		struct rc_conn *conn = sl_container_of(at, struct rc_conn, node);
 
-		if (conn->device != device || conn->port_num != port)
+		if (conn->device != device || conn->path.local.port != port)
 			continue;
 		conn->port_down = conn->base.port_down = down;
 		wake_owner(conn);
@@ -244,15 +209,13 @@ int rc_conn_events_open(struct rc_conn *conn)
 	static struct async_event_handler handler = {.event = handle_event, .acked = handle_acked};
 	int rc = watch_fd(conn, conn->qp.comp_channel->fd);
 
-	if (!rc && !arm_rx_cq(conn))
+	if (!rc && !rc_rx_cq_arm_for(conn->rx_cq, conn))
 		rc = -EIO;
 	if (rc)
 		return rc;
 	async_event_subscribe(&handler);
 	pthread_mutex_lock(&lock);
 	conn->port_down = conn->base.port_down = initial_port_down(conn);
-	/* A listed connection is marked by events; catch up on earlier ones. */
-	conn->gone |= conn->peer->gone;
 	sl_list_add_tail(&all, &conn->node);
 	conn->listed = true;
 	pthread_mutex_unlock(&lock);
@@ -272,26 +235,6 @@ void rc_conn_events_close(struct rc_conn *conn)
 	pthread_mutex_unlock(&lock);
 }
 
-/* epoll reports further events. */
-static void handle_cq_event(struct rc_conn *conn)
-{
-	struct ibv_cq *cq;
-	void *context;
-
-	if (conn->rx_cq) {
-		rc_rx_cq_handle_event(conn->rx_cq, conn);
-		return;
-	}
-	if (ibv_get_cq_event(conn->qp.comp_channel, &cq, &context))
-		return;
-	ibv_ack_cq_events(cq, 1);
-	if (cq == conn->qp.rx_cq)
-		conn->rx_armed = false;
-	else
-		conn->tx_armed = false;
-}
-
-/* Also finds a BYE on a transport that a link may migrate to. */
 static void check_for_bye(struct rc_conn *conn)
 {
 	const struct rc_rx_comp *first;
@@ -310,13 +253,23 @@ int rc_check(struct sl_transport *t)
 
 	for (int i = 0; i < n; i++) {
 		if (!rc_wake_ack(conn, ev[i].data.fd))
-			handle_cq_event(conn);
+			rc_rx_cq_handle_event(conn->rx_cq, conn);
 	}
-	if (sl_unlikely(conn->peer_state) && !conn->gone)
-		rc_probe_peer(conn);
 	if (!conn->gone && conn->rx_fifo.comps)
 		check_for_bye(conn);
 	return conn->gone ? -ENOTCONN : 0;
+}
+
+/* An acknowledgement ends silence, which the gateway may probe: it is awaited like room. */
+static bool is_silent(struct rc_conn *conn)
+{
+	if (!conn->signaled || conn->port_down) {
+		conn->base.silent_ns = 0;
+		return false;
+	}
+	if (!conn->base.silent_ns)
+		conn->base.silent_ns = sl_now_ns();
+	return true;
 }
 
 bool rc_arm(struct sl_transport *t, bool want_room)
@@ -324,26 +277,21 @@ bool rc_arm(struct sl_transport *t, bool want_room)
 	struct rc_conn *conn = rc_conn_of(t);
 	uint32_t done = t->credits.done, reaped = conn->reaped;
 
-	if (sl_unlikely(conn->peer_state) && !conn->gone)
-		rc_probe_peer(conn);
-	/* Zero-copy completions and probe answers are awaited like room. */
-	want_room |= conn->zcopy_posted != conn->zcopy_done || conn->peer_state;
-	if (conn->gone || (!conn->attached && !arm_rx_cq(conn)))
+	/* Zero-copy completions are awaited like room. */
+	want_room |= conn->zcopy_posted != conn->zcopy_done || is_silent(conn);
+	if (conn->gone || (!conn->attached && !rc_rx_cq_arm_for(conn->rx_cq, conn)))
 		return false;
 	if (want_room && !arm_tx_cq(conn))
 		return false;
-	/* Earlier completions cause no event. */
 	if (!conn->attached)
 		rc_poll_rx(conn);
-	if (conn->signaled || conn->peer_state)
+	if (conn->signaled)
 		rc_progress(t);
-	if (conn->peer_state == RC_PEER_SUSPECT && !conn->port_down)
-		return false;
 	return rc_rx_fifo_empty(&conn->rx_fifo) && !conn->gone &&
 	       (!want_room || (t->credits.done == done && conn->reaped == reaped));
 }
 
 void rc_disarm(struct sl_transport *t)
 {
-	(void)t; /* late events are harmless */
+	(void)t;
 }

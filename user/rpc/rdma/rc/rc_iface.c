@@ -17,16 +17,15 @@
 enum {
 	RXE_VENDOR = 0xffffff, /* soft-RoCE */
 	PAUSE_MIN_MS = 4,      /* interval of rebalances */
-	PAUSE_MAX_MS = 64,     /* the same, while they change nothing */
-	IDLE_MS = 100,         /* to find too large windows */
-	REFILL_MS = 20,        /* delay after a connection */
-	SRQ_LIMIT_MS = 2,      /* an honest peer retries for six times as long */
+	PAUSE_MAX_MS = 64,
+	IDLE_MS = 100,
+	REFILL_MS = 20,
+	SRQ_LIMIT_MS = 2,
 };
 
 struct rc_iface {
 	struct sl_list node;
 	struct ibv_context *device;
-	struct ibv_context **device_list; /* keeps the device open, also after its removal */
 	unsigned group;
 	pid_t pid; /* a forked child does not use it */
 	_Atomic bool srq_low;
@@ -44,11 +43,6 @@ struct rc_iface {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
-
-struct ibv_pd *rc_iface_pd(const struct rc_iface *iface)
-{
-	return iface->pd;
-}
 
 struct ibv_srq *rc_iface_srq(const struct rc_iface *iface)
 {
@@ -121,7 +115,13 @@ void rc_ifaces_schedule_srq_limit(void)
 	(void)service_task_schedule(&task, sl_now_ns() + SRQ_LIMIT_MS * SL_NS_PER_MS);
 }
 
-/* Unlisted and without connections. */
+bool rc_iface_is_supported(struct ibv_context *device)
+{
+	struct ibv_device_attr caps;
+
+	return ibv_query_device(device, &caps) == 0 && rc_srq_size(&caps);
+}
+
 static void iface_free(struct rc_iface *iface)
 {
 	rc_qp_pool_fini(&iface->qp_pool);
@@ -132,12 +132,9 @@ static void iface_free(struct rc_iface *iface)
 	mr_pool_fini(&iface->mr_pool);
 	if (iface->pd)
 		ibv_dealloc_pd(iface->pd);
-	if (iface->device_list)
-		rdma_free_devices(iface->device_list);
 	free(iface);
 }
 
-/* Returns NULL and errno; errno 0: the device cannot share. */
 static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_sge = 1}};
@@ -145,9 +142,11 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	struct rc_iface *iface;
 	int error;
 
-	errno = 0;
-	if (ibv_query_device(device, &caps) || !rc_srq_size(&caps))
+	if (ibv_query_device(device, &caps) || !rc_srq_size(&caps)) {
+		errno = EOPNOTSUPP;
 		return NULL;
+	}
+	errno = 0;
 	attr.attr.max_wr = rc_srq_size(&caps);
 	iface = calloc(1, sizeof(*iface));
 	if (!iface)
@@ -155,7 +154,6 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	attr.srq_context = iface;
 	iface->rx_cq.group.fd = iface->rx_cq.wake = -1;
 	iface->device = device;
-	iface->device_list = rdma_get_devices(NULL);
 	iface->group = group;
 	iface->pid = getpid();
 	iface->pause_ms = PAUSE_MIN_MS;
@@ -168,7 +166,7 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	iface->srq.numa_node = iface->mr_pool.numa_node;
 	if (iface->pd)
 		iface->srq.srq = ibv_create_srq(iface->pd, &attr);
-	error = iface->srq.srq ? 0 : errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
+	error = errno == ENOSYS ? EOPNOTSUPP : errno;
 	if (iface->srq.srq)
 		error = -rc_rx_cq_init(&iface->rx_cq, &iface->srq, device,
 				       rdma_comp_vector(device, group), iface->credits.total);
@@ -182,11 +180,14 @@ static struct rc_iface *iface_new(struct ibv_context *device, unsigned group)
 	if (iface->rx_cq.cq)
 		return iface;
 	iface_free(iface);
-	errno = error;
+	errno = error ? error : ENOMEM;
 	return NULL;
 }
 
-/* An empty interface is kept: making one takes longer than connecting. */
+/*
+ * Frees a failed interface without connections. Others are kept: making one takes longer than
+ * connecting.
+ */
 static void free_if_unused(struct rc_iface *iface)
 {
 	if (iface->credits.members || !iface->srq.failed || iface->refilling)
@@ -211,7 +212,6 @@ static int join_locked(struct rc_iface *iface)
 	return -ENOMEM;
 }
 
-/* Returns NULL and errno; errno 0: the device cannot share. Lock held. */
 static struct rc_iface *find_or_make(struct ibv_context *device, unsigned group)
 {
 	struct rc_iface *iface;
@@ -269,7 +269,7 @@ void rc_iface_leave(struct rc_iface *iface, uint32_t window)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Measures demand and sets windows. Lock held throughout, so that no connection joins or leaves. */
+/* Divides slots by demand. Lock held. */
 static void rebalance_iface(struct rc_iface *iface, uint64_t now_ns)
 {
 	bool idle = now_ns - iface->idle_ns >= IDLE_MS * SL_NS_PER_MS;
@@ -409,7 +409,6 @@ static uint64_t refill_ifaces(uint64_t now_ns)
 	return UINT64_MAX;
 }
 
-/* A wake-up now would compete with the first request. */
 void rc_ifaces_schedule_refill(void)
 {
 	static struct service_task task = {.run = refill_ifaces, .awaited = true};

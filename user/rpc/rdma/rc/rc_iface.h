@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RC interface: what the connections of one worker or backend share on a device. These are a
- * protection domain, a shared receive queue (SRQ), a receive CQ (rx_cq.h), registered memory
- * (mr_pool.h) and queue pairs (qp_pool.h). Memory for small messages grows with the granted windows
- * (srq_credits.h).
+ * RC interface: what the connections of one worker or backend share on a device: protection domain,
+ * shared receive queue (SRQ), receive CQ (rx_cq.h), registered memory and queue pairs.
  *
- *   slots     registered as the windows need them (rc_srq.h)
- *   windows   a connection begins with the smallest. The service thread counts what each has
- *             received and rebalances: after SPENT, and from time to time
+ *   slots     registered as the windows need them (rc_srq.h, srq_credits.h)
+ *   windows   a connection begins with the smallest. The service thread rebalances by what each has
+ *             received: after SPENT, and from time to time
  *
  * In a shared protection domain an rkey would open a ring to all peers. So rings are opened by
- * type-2 memory windows, each bound to one queue pair. A device without those, or without SRQs, has
- * no interface.
+ * type-2 memory windows, each bound to one queue pair.
  *
  * Any thread. The data path takes no lock.
  */
@@ -28,48 +25,55 @@
 struct rc_iface;
 
 enum {
-	/* Channels of a listener; pending and parked connections (peer.h). */
+	/* also pending and parked ones */
 	RC_IFACE_CONNS = 1024 + 64,
 };
 
+/* Returns false if the device lacks shared receive queues or type-2 memory windows. */
+bool rc_iface_is_supported(struct ibv_context *device);
 /*
- * Adds a connection with a window of SL_RPC_MIN_SLOTS. Returns 0 and *joined, which is NULL if the
- * device cannot share; -EUSERS (full) or -ENOMEM.
+ * Adds a connection to the interface of device and group, made if need be. Returns 0 and *joined,
+ * -EOPNOTSUPP (the device cannot share), -EUSERS (full) or another -errno. May block.
  */
 int rc_iface_join(struct ibv_context *device, unsigned group, struct rc_iface **joined);
-/* Requests a rebalance because a window is used up. Makes at most one system call per rebalance. */
+/* Has the windows rebalanced by the service thread. */
 void rc_iface_request_rebalance(struct rc_iface *iface);
-/* Frees slots when the peer has confirmed. */
+/* Gives slots of a window back, which the peer does not use any more. */
 void rc_iface_lower_window(struct rc_iface *iface, uint32_t from, uint32_t to);
-/* Removes a connection. A failed interface is freed with its last one. */
+/* Removes a connection and its window. The last one frees a failed interface. */
 void rc_iface_leave(struct rc_iface *iface, uint32_t window);
-/* Takes no further connections: slots may be lost, or a queue has failed. */
+/* Marks the interface as failed: no further connection joins. */
 void rc_iface_fail(struct rc_iface *iface);
+/* Returns true if an interface of the group blocks that host (rx_cq.h). */
 bool rc_ifaces_host_blocked(unsigned group, const uint8_t host[16]);
-/* Fails all interfaces of the group. */
+/* Fails the group's interfaces, and frees empty ones. */
 void rc_ifaces_retire(unsigned group);
-/* Frees failed interfaces without connections. Those of `device` fail first. */
+/* Frees failed interfaces without connections. Those of `device` (may be NULL) fail first. */
 void rc_ifaces_sweep(const struct ibv_context *device);
 
-/* Return objects that the interface owns. */
-struct ibv_pd *rc_iface_pd(const struct rc_iface *iface);
+/* Returns the shared receive queue. Parts of the interface are valid until rc_iface_leave(). */
 struct ibv_srq *rc_iface_srq(const struct rc_iface *iface);
+/* Returns the receive CQ. */
 struct rc_rx_cq *rc_iface_rx_cq(struct rc_iface *iface);
+/* Returns the pool of ring buffers. */
 struct mr_pool *rc_iface_mr_pool(struct rc_iface *iface);
+/* Returns the pool of queue pairs. */
 struct rc_qp_pool *rc_iface_qp_pool(struct rc_iface *iface);
-/* Requests memory and queue pairs of that size for the next refill. */
+/* Sets sizes for the next refill. Makes the interface if need be. */
 void rc_iface_request(struct ibv_context *device, unsigned group, uint32_t slots, size_t rings_len);
-/* Lets the service thread refill the pools of all interfaces soon. */
+/* Lets the service thread refill all pools soon. */
 void rc_ifaces_schedule_refill(void);
+/* Returns true if the device sends LAST_WQE_REACHED. */
 bool rc_iface_has_last_wqe_event(const struct rc_iface *iface);
+/* Returns the memory of a slot. */
 uint8_t *rc_iface_slot(const struct rc_iface *iface, uint32_t slot);
-/* Handles SRQ_LIMIT_REACHED: polls to find the peer that exceeds its window. Service thread. */
+/* SRQ_LIMIT_REACHED: polls to find the peer that exceeds its window. Service thread. */
 void rc_iface_srq_low(struct rc_iface *iface);
-/* Lets the service thread call the next function soon. */
+/* Lets the service thread call rc_ifaces_arm_srq_limit() soon. */
 void rc_ifaces_schedule_srq_limit(void);
 /* Requests the event again where it has come. */
 void rc_ifaces_arm_srq_limit(void);
-/* Returns 0 or -EIO. */
+/* Posts slots to the SRQ. Returns 0 or -EIO. */
 int rc_iface_post(struct rc_iface *iface, const uint32_t *slots, unsigned cnt);
 
 #endif

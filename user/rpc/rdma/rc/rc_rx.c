@@ -3,7 +3,7 @@
 #include "rpc/rdma/rc/compact.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
-enum { REPOST_AT = 16, POLL_BATCH = 16 };
+enum { REPOST_AT = 16 };
 
 static int handle_ack(struct rc_conn *conn, uint32_t consumed)
 {
@@ -17,17 +17,12 @@ static int handle_ack(struct rc_conn *conn, uint32_t consumed)
 
 		c->bulk_acked = last->bulk_end;
 		conn->peer_read = last->consumed;
-		/*
-		 * Frees room in our memory before our own completion; zero-copy bytes wait for
-		 * that.
-		 */
 		if (consumed - c->done <= c->sent - c->done)
 			rc_complete_tx(conn, consumed);
 	}
 	return 0;
 }
 
-/* Returns its slot, or its place in the bulk ring. NULL: bad length. */
 static uint8_t *locate_message(struct rc_conn *conn, const struct rc_rx_comp *a, uint32_t seq)
 {
 	uint32_t at;
@@ -37,13 +32,11 @@ static uint8_t *locate_message(struct rc_conn *conn, const struct rc_rx_comp *a,
 	if (a->op != RC_RX_WRITE || a->len <= SL_RPC_SLOT_SIZE ||
 	    a->len - sizeof(struct sl_rpc_header) > conn->base.bulk_max)
 		return NULL;
-	/* A sender that ignores the room overwrites only its own bytes. */
 	conn->rx_bulk_head =
 		sl_credits_bulk_place(conn->base.credits.bulk_len, conn->rx_bulk_head, a->len, &at);
 	return conn->rx_bulk + at;
 }
 
-/* Checks the length. Returns 0 or -EPROTO. */
 static int parse_message(const struct rc_conn *conn, const struct rc_rx_comp *a, uint8_t *at,
 			 struct sl_message *m)
 {
@@ -94,24 +87,10 @@ static int accept_message(struct rc_conn *conn, const struct rc_rx_comp *a, stru
 	return 0;
 }
 
-static void poll_own_cq(struct rc_conn *conn)
-{
-	SL_UNINIT struct ibv_wc wc[POLL_BATCH];
-	uint32_t room = conn->rx_fifo.limit - (conn->rx_fifo.in - conn->rx_fifo.out);
-	int n = ibv_poll_cq(conn->qp.rx_cq, room < POLL_BATCH ? (int)room : POLL_BATCH, wc);
-
-	for (int i = 0; i < n; i++)
-		(void)rc_rx_fifo_push(&conn->rx_fifo, &wc[i]);
-	if (n < 0)
-		conn->gone = conn->broken = true;
-}
-
 void rc_poll_rx(struct rc_conn *conn)
 {
 	if (conn->rx_cq)
 		rc_rx_cq_poll_for(conn->rx_cq, conn);
-	else if (!conn->iface && conn->qp.rx_cq)
-		poll_own_cq(conn);
 }
 
 int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
@@ -126,7 +105,6 @@ int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 	}
 	if (conn->error)
 		return conn->error;
-	/* Earlier messages count. */
 	if (!conn->attached || conn->gone)
 		rc_poll_rx(conn);
 	/*
@@ -161,8 +139,6 @@ int rc_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 	}
 	if (conn->signaled)
 		rc_progress(t);
-	if (sl_unlikely(conn->peer_state) && !conn->gone)
-		rc_probe_peer(conn);
 	if (n == 0 && conn->error)
 		return conn->error;
 	if (n == 0 && conn->gone && (!got || conn->broken))
@@ -175,7 +151,6 @@ void rc_release(struct sl_transport *t, const struct sl_message *m)
 	struct rc_conn *conn = rc_conn_of(t);
 
 	conn->lent--;
-	/* CREDITs after the last lent message are released with it. */
 	conn->released = conn->lent ? m->token + 1 : conn->rx_next;
 	if (conn->released - conn->reposted >= REPOST_AT) {
 		rc_repost(conn);

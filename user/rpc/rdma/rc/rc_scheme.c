@@ -29,5 +29,6 @@ const struct sl_transport_scheme sl_rc_scheme = {
 	.route_info = sl_rdma_route_info,
 	.preload = sl_rdma_preload,
 	.dial = sl_rc_dial,
+	.probe_peer = sl_rc_probe_peer,
 	.listen = sl_rc_listen,
 };

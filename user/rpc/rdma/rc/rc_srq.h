@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared receive queue of an interface, and its slots. They are registered in chunks, as they are
- * needed; wr_id is the slot's index. A slot is in the queue, or belongs to the connection that
- * received it, until reposted.
+ * Shared receive queue of an interface, and its slots, registered in chunks as needed. A slot is in
+ * the queue, or belongs to the connection that received it, until reposted.
  *
- * post: any thread. Everything else: lock of rc_iface.c.
+ * Lock of rc_iface.c, unless stated otherwise.
  */
 #ifndef SL_RPC_RDMA_RC_SRQ_H
 #define SL_RPC_RDMA_RC_SRQ_H
@@ -33,11 +32,13 @@ struct rc_srq {
 
 /* Returns how many slots the device's queues hold; 0: connections cannot share. */
 uint32_t rc_srq_size(const struct ibv_device_attr *caps);
+/* Returns the memory of a slot. Any thread. */
 uint8_t *rc_srq_slot(const struct rc_srq *s, uint32_t slot);
-/* Returns 0 or -EIO. */
+/* Posts slots. Returns 0 or -EIO. Any thread. */
 int rc_srq_post(struct rc_srq *s, const uint32_t *slots, unsigned cnt);
-/* Adds slots until there are at least `cnt`. Returns 0 or -errno. */
+/* Adds slots until there are at least `cnt`. Returns 0, -ENOMEM or -EIO. */
 int rc_srq_grow(struct rc_srq *s, uint32_t cnt);
+/* Returns the number of slots. */
 uint32_t rc_srq_slot_cnt(const struct rc_srq *s);
 /* Requests one event when few slots are left. Devices without the feature send none. */
 void rc_srq_arm_limit(struct rc_srq *s);

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
-#include "base/clock.h"
 #include "rpc/rdma/rc/compact.h"
 #include "rpc/rdma/rc/rc_conn.h"
 
 enum {
 	UNSIGNALED_BYTES_MAX = 8 << 10,
 	POLL_BATCH = 16,
-	PROBE_REPLY_MS = 1000, /* a probe without an answer ends the connection */
-	DYING_PEER_MS = 250,   /* a dying process' device may still answer */
 };
 
 void rc_complete_tx(struct rc_conn *conn, uint32_t upto)
@@ -36,19 +33,14 @@ static void handle_completion(struct rc_conn *conn, const struct ibv_wc *wc)
 		conn->bye = RC_BYE_DONE;
 	if (wc->wr_id == RC_WR_BIND)
 		conn->bound = true;
-	if (wc->wr_id == RC_WR_PROBE)
-		conn->peer_state = conn->probed_ns - conn->suspect_ns < DYING_PEER_MS * SL_NS_PER_MS
-					   ? RC_PEER_SUSPECT
-					   : RC_PEER_ALIVE;
-	if (wc->wr_id & RC_WR_KEYS)
+	if (wc->wr_id & RC_WR_ACK)
 		return;
 	conn->signaled--;
+	conn->base.silent_ns = 0;
 	conn->wr_done += ((uint32_t)(wc->wr_id >> 32) - conn->wr_done) & RC_WR_CNT_MASK;
-	/* Keeps the counter from appearing ahead after it wraps. */
 	if ((int32_t)(conn->zcopy_upto - upto) < 0)
 		conn->zcopy_upto = upto;
 	conn->reaped = upto;
-	/* The peer's acknowledgement may precede. */
 	if (upto - c->done <= c->sent - c->done)
 		rc_complete_tx(conn, upto);
 }
@@ -76,7 +68,7 @@ static void request_signal(struct rc_conn *conn, struct ibv_send_wr *wr)
 	conn->unsignaled_zcopy = false;
 }
 
-/* Signals the last message if it uses zero copy: only the device tells when the bytes are free. */
+/* Posts the chain of work requests. Signals the last one if zero copy needs its completion. */
 static void ring_doorbell(struct rc_conn *conn)
 {
 	struct ibv_send_wr *last;
@@ -121,7 +113,6 @@ static struct ibv_send_wr *new_write(struct rc_conn *conn, uint32_t at)
 	return wr;
 }
 
-/* Returns true if the device can read the span in place, and copying would cost more. */
 static bool is_zcopy(const struct rc_conn *conn, const struct sl_span *span)
 {
 	uintptr_t from = (uintptr_t)span->ptr - (uintptr_t)conn->mem;
@@ -130,7 +121,6 @@ static bool is_zcopy(const struct rc_conn *conn, const struct sl_span *span)
 	       span->len <= conn->mem_len - from;
 }
 
-/* Returns the number of SGEs; 0: no span can be read in place. */
 static uint32_t count_sges(const struct rc_conn *conn, const struct sl_span *spans,
 			   unsigned span_cnt)
 {
@@ -187,7 +177,6 @@ static struct ibv_send_wr *write_zcopy(struct rc_conn *conn, uint32_t at,
 	return wr;
 }
 
-/* Returns the WRITE with the immediate data. */
 static struct ibv_send_wr *write_bulk(struct rc_conn *conn, uint32_t at,
 				      const struct sl_rpc_header *h, const struct sl_span *spans,
 				      unsigned span_cnt)
@@ -239,7 +228,6 @@ static void finish_message(struct rc_conn *conn, struct ibv_send_wr *wr, uint32_
 		request_signal(conn, wr);
 }
 
-/* Checks the peer's window, and the send queue, whose entries only completions free. */
 static bool has_tx_room(struct rc_conn *conn, enum sl_credit_kind kind)
 {
 	if (rx_window_room(conn, kind) &&
@@ -287,14 +275,13 @@ int rc_post(struct sl_transport *t, const struct sl_rpc_header *header, const st
 		.bulk_end = c->bulk_sent, .body_len = len, .consumed = h.consumed};
 	t->posted_bytes += len;
 	finish_message(conn, wr, len);
-	/* The cookie's bytes are free once all zero-copy messages so far are complete. */
+	/* All zero-copy messages so far must be complete. */
 	if (cookie)
 		conn->zcopy_ops[conn->zcopy_posted++ & conn->mask] =
 			(struct rc_zcopy_op){.cookie = cookie, .seq = conn->zcopy_upto};
 	return 0;
 }
 
-/* The peer gets it with the next doorbell. */
 static void post_credit(struct rc_conn *conn)
 {
 	struct sl_rpc_header credit = rx_window_credit(conn);
@@ -308,33 +295,10 @@ void rc_flush(struct sl_transport *t)
 	struct rc_conn *conn = rc_conn_of(t);
 
 	rc_consume(conn);
-	/* Stays due without room; the peer's own CREDIT makes room. */
 	if (rx_window_credit_due(conn))
 		post_credit(conn);
 	ring_doorbell(conn);
 	rc_repost(conn);
-}
-
-void rc_probe_peer(struct rc_conn *conn)
-{
-	struct ibv_send_wr ask = {
-		.wr_id = RC_WR_PROBE,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = conn->peer_bulk, .rkey = conn->peer_rkey}};
-	uint64_t now_ns = sl_now_ns();
-
-	rc_progress(&conn->base);
-	if (conn->peer_state == RC_PEER_SUSPECT && !conn->port_down) {
-		conn->probed_ns = now_ns;
-		conn->peer_state = RC_PEER_PROBED;
-		conn->gone |= rdma_post_chain(conn->qp.qp, &ask) != 0;
-	}
-	if (conn->port_down || conn->was_down)
-		conn->probed_ns = now_ns;
-	conn->was_down = conn->port_down;
-	conn->gone |= conn->peer_state == RC_PEER_PROBED &&
-		      now_ns - conn->probed_ns >= PROBE_REPLY_MS * SL_NS_PER_MS;
 }
 
 unsigned rc_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)

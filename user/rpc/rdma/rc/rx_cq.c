@@ -22,7 +22,6 @@ enum {
 	BLOCK_MS = 1000,
 };
 
-/* The owner's thread, or another on behalf of `for_conn`, which needs no wake-up. */
 struct rc_poller {
 	bool is_owner;
 	const struct rc_conn *for_conn;
@@ -35,7 +34,6 @@ static bool trylock_poll(struct rc_rx_cq *rx)
 	return !atomic_flag_test_and_set_explicit(&rx->poll_lock, memory_order_acquire);
 }
 
-/* Another holder releases it soon, or has lost its CPU. */
 static void lock_poll(struct rc_rx_cq *rx)
 {
 	for (unsigned i = 1; !trylock_poll(rx); i++) {
@@ -118,19 +116,22 @@ static void fail_flooding_conn(struct rc_rx_cq *rx, struct rc_conn *conn,
 	notify_conn(rx, conn, poller);
 }
 
-/* Blocks a peer that has exceeded its window, and its host: a peer's process is only a claim. */
+/*
+ * Blocks a peer that has exceeded its window, and ends its host's connections: the process is only
+ * a claim.
+ */
 static void block_host(struct rc_rx_cq *rx, struct rc_conn *conn, const struct rc_poller *poller)
 {
 	if (conn->flooded)
-		return; /* its host is blocked already */
+		return;
 	fail_flooding_conn(rx, conn, poller);
 	if (!conn->is_inbound)
 		return;
-	memcpy(rx->blocked_host, conn->host, sizeof(rx->blocked_host));
+	memcpy(rx->blocked_host, conn->path.gid, sizeof(rx->blocked_host));
 	rx->blocked_until_ns = sl_now_ns() + BLOCK_MS * SL_NS_PER_MS;
 	for (unsigned i = 0; i < RC_RX_CQ_BUCKETS; i++) {
 		for (struct rc_conn *other = rx->buckets[i]; other; other = other->next) {
-			if (!memcmp(other->host, conn->host, sizeof(conn->host)))
+			if (!memcmp(other->path.gid, conn->path.gid, sizeof(conn->path.gid)))
 				fail_flooding_conn(rx, other, poller);
 		}
 	}
@@ -274,7 +275,7 @@ bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owne
 		rx->attached_cnt++;
 		conn->attached = true;
 		conn->base.poll_group = &rx->group;
-		mark_ready(rx, conn); /* something may have arrived already */
+		mark_ready(rx, conn);
 	}
 	unlock_poll(rx);
 	return free_to_attach;
@@ -314,7 +315,6 @@ static void measure_conn(struct rc_conn *conn, struct srq_credits *b, bool idle,
 	uint32_t enforced = conn->enforced, in = conn->rx_fifo.in;
 	bool spent = atomic_exchange(&conn->spent, false);
 
-	/* The peer has confirmed a smaller window. */
 	if (enforced == conn->target_window && enforced < conn->window) {
 		srq_credits_lower(b, conn->window, enforced);
 		conn->window = enforced;
@@ -350,7 +350,6 @@ bool rc_rx_cq_host_blocked(struct rc_rx_cq *rx, const uint8_t host[16])
 	return blocked;
 }
 
-/* Skips connections whose window is changing. */
 static bool set_window(struct rc_conn *conn, struct srq_credits *b, uint32_t posted, uint32_t level)
 {
 	uint32_t to = conn->demand < level ? conn->demand : level;
@@ -384,7 +383,6 @@ bool rc_rx_cq_set_windows(struct rc_rx_cq *rx, struct srq_credits *b, uint32_t p
 	return any;
 }
 
-/* The event woke all sleepers, so it is requested again. */
 void rc_rx_cq_handle_event(struct rc_rx_cq *rx, const struct rc_conn *conn)
 {
 	const struct rc_poller poller = {.for_conn = conn};

@@ -6,14 +6,10 @@
  *   owner's poll group   polls once per loop, for attached connections
  *   rc_rx_cq_poll_for    polls for one connection that is being set up or closed
  *
- * Send CQs are not shared: the flush of a queue pair in error could overrun a shared one. The
- * receive CQ cannot overrun, because each entry uses a slot of the SRQ.
+ * Send CQs are not shared: the flush of a queue pair in error could overrun them. The receive CQ
+ * cannot overrun: each entry uses a slot of the SRQ.
  *
- * A peer that exceeds its window is blocked. A listener blocks all connections of that host, and
- * refuses it for a second.
- *
- * poll_lock is a spinlock; the owner only tries it. A thread that holds it notifies the owner of
- * what arrived for the owner's connections.
+ * poll_lock is a spinlock; the owner only tries it.
  */
 #ifndef SL_RPC_RDMA_RX_CQ_H
 #define SL_RPC_RDMA_RX_CQ_H
@@ -48,22 +44,21 @@ struct rc_rx_fifo {
 	_Atomic uint32_t out;
 };
 
-/* Returns false if the FIFO is full. */
+/* Adds a completion. Returns false beyond `limit`. poll_lock held. */
 bool rc_rx_fifo_push(struct rc_rx_fifo *b, const struct ibv_wc *wc);
 
+/* Returns true if it is empty. Connection's thread, like the next two. */
 static inline bool rc_rx_fifo_empty(const struct rc_rx_fifo *b)
 {
 	return atomic_load_explicit(&b->in, memory_order_acquire) ==
 	       atomic_load_explicit(&b->out, memory_order_relaxed);
 }
-
-/* Returns the oldest; NULL: none. */
+/* Returns the first completion, or NULL. */
 static inline const struct rc_rx_comp *rc_rx_fifo_peek(const struct rc_rx_fifo *b)
 {
 	return rc_rx_fifo_empty(b) ? NULL : &b->comps[b->out & (b->size - 1)];
 }
-
-/* Removes the oldest. Returns false if there is none. */
+/* Takes the first completion. False: there is none. */
 static inline bool rc_rx_fifo_pop(struct rc_rx_fifo *b, struct rc_rx_comp *a)
 {
 	const struct rc_rx_comp *first = rc_rx_fifo_peek(b);
@@ -84,7 +79,7 @@ struct rc_rx_cq {
 	_Atomic bool notified;
 	atomic_flag poll_lock;
 	/* protected by poll_lock */
-	bool notify_armed; /* CQ event requested */
+	bool notify_armed;
 	const void *owner;
 	unsigned conn_cnt, attached_cnt;
 	uint8_t blocked_host[16];
@@ -92,42 +87,50 @@ struct rc_rx_cq {
 	struct rc_conn *buckets[RC_RX_CQ_BUCKETS]; /* by qp_num */
 };
 
-/* Creates the CQ. Returns 0, or -errno and leaves nothing behind. */
+/* Returns 0, or -errno and leaves nothing behind. */
 int rc_rx_cq_init(struct rc_rx_cq *rx, struct rc_srq *srq, struct ibv_context *device, int vector,
 		  uint32_t slots);
-/* Must have no connections. */
+/* Closes what is open. There must be no connections. */
 void rc_rx_cq_fini(struct rc_rx_cq *rx);
 
-/* The queue pair must have no peer yet. */
+/* Adds a connection with its FIFO; its queue pair must have no peer yet. */
 void rc_rx_cq_add(struct rc_rx_cq *rx, struct rc_conn *conn);
-/* Called before the queue pair is destroyed or reset: fills the FIFO. */
+/* Collects the completions of a connection before its queue pair is destroyed or reset. */
 void rc_rx_cq_begin_remove(struct rc_rx_cq *rx, struct rc_conn *conn);
-/* Unregisters the connection, and drops what arrived meanwhile. */
+/* Removes the connection after that. Its later completions are dropped. */
 void rc_rx_cq_remove(struct rc_rx_cq *rx, struct rc_conn *conn);
 
-/* Returns false if the CQ has another owner. Lock of rc_events.c held. */
+/* Lets `owned_by` poll the CQ for `conn`. False: another owner does. Lock of rc_events.c held. */
 bool rc_rx_cq_attach(struct rc_rx_cq *rx, struct rc_conn *conn, const void *owned_by);
+/* Ends rc_rx_cq_attach(), under the same lock. A CQ without attached connections has no owner. */
 void rc_rx_cq_detach(struct rc_rx_cq *rx, struct rc_conn *conn);
 
-/* Polls for `conn`, which is not attached; NULL: for all connections. */
+/*
+ * Polls the CQ for all connections. `conn`: the caller's, not attached, and not woken; NULL: none.
+ */
 void rc_rx_cq_poll_for(struct rc_rx_cq *rx, const struct rc_conn *conn);
-/* Requests a CQ event and polls, before a sleep on the fd of `conn`. Returns false on failure. */
+/* Requests an event, then polls, before a sleep on the fd of `conn`. False: failed. */
 bool rc_rx_cq_arm_for(struct rc_rx_cq *rx, const struct rc_conn *conn);
+/*
+ * Takes events of the channel, requests the next and polls. Any thread. `conn`: the caller's, not
+ * attached, and not woken.
+ */
 void rc_rx_cq_handle_event(struct rc_rx_cq *rx, const struct rc_conn *conn);
 /*
- * Estimates each window from the messages since the last call. `idle`: the interval was long enough
- * to shrink windows.
+ * Adds the window that each connection needs to `wants`. Takes back slots of confirmed smaller
+ * windows. `idle`: windows may shrink.
  */
 void rc_rx_cq_measure_demand(struct rc_rx_cq *rx, struct srq_credits *b, bool idle,
 			     struct srq_demand *wants);
 /*
- * Sets windows to the demand, up to `level`, and notifies connections. Counts a smaller window when
- * the peer confirms it. Returns true if any changed.
+ * Sets windows to the demand, up to `level`; smaller ones count once the peer confirms. Returns
+ * true if any changed.
  */
 bool rc_rx_cq_set_windows(struct rc_rx_cq *rx, struct srq_credits *b, uint32_t posted,
 			  uint32_t level);
+/* Returns true if that host is blocked. */
 bool rc_rx_cq_host_blocked(struct rc_rx_cq *rx, const uint8_t host[16]);
-/* Lets the owner poll the attached `conn`. Any thread that keeps it from being closed. */
+/* Wakes the owner to poll the attached `conn`, which must not be closed meanwhile. */
 void rc_rx_cq_notify_owner(struct rc_rx_cq *rx, struct rc_conn *conn);
 
 #endif

@@ -11,15 +11,11 @@
  *   grow:    window, target_window -> CREDIT -> advertised, enforced
  *   shrink:  target_window -> CREDIT -> advertised -> peer confirms -> enforced -> window
  *
- * If our own window shrinks, it holds at once for all messages except CREDIT. CREDIT may exceed it
- * by the difference (tx_over) until slots are free: otherwise both ends could block.
+ * Our own smaller window holds at once, except for CREDIT (tx_over): otherwise both ends could
+ * block.
  */
 #include "rpc/rdma/rc/rc_conn.h"
 
-/*
- * An honest peer has read of its smaller window before it has used the former one twice, because
- * the room it needs is announced later. It confirms once its messages are acknowledged.
- */
 enum { OVERDUE_WINDOWS = 8 };
 
 static void set_enforced(struct rc_conn *conn, uint32_t window)
@@ -28,12 +24,11 @@ static void set_enforced(struct rc_conn *conn, uint32_t window)
 	conn->enforced = window;
 }
 
-void rx_window_init(struct rc_conn *conn, uint32_t slots)
+void rx_window_init(struct rc_conn *conn)
 {
 	conn->window = conn->advertised = SL_RPC_MIN_SLOTS;
-	/* An own receive queue has room for all. */
-	conn->target_window = conn->iface ? conn->window : slots;
-	set_enforced(conn, conn->target_window);
+	conn->target_window = SL_RPC_MIN_SLOTS;
+	set_enforced(conn, SL_RPC_MIN_SLOTS);
 }
 
 void rx_window_spent(struct rc_conn *conn)
@@ -45,7 +40,7 @@ void rx_window_spent(struct rc_conn *conn)
 	if (!sl_credits_spent(&now))
 		return;
 	atomic_store_explicit(&conn->spent, true, memory_order_release);
-	if (conn->iface && conn->enforced <= conn->mask && conn->target_window == conn->enforced)
+	if (conn->enforced <= conn->mask && conn->target_window == conn->enforced)
 		rc_iface_request_rebalance(conn->iface);
 }
 

@@ -24,7 +24,6 @@ void srq_credits_leave(struct srq_credits *b, uint32_t window)
 	b->members--;
 }
 
-/* Slots, less those reserved for connections to come. */
 static uint32_t usable_slots(const struct srq_credits *b)
 {
 	return b->total - (b->members_max - b->members) * SRQ_CREDITS_MIN;

@@ -3,8 +3,8 @@
  * Receive slots of one SRQ that each connection may use. No I/O.
  *
  * The SRQ never runs empty while the granted windows, each with SRQ_CREDITS_SPARE slots, do not
- * exceed the posted slots. The smallest window is reserved for each connection to come. The rest is
- * divided max-min fairly in powers of two: each gets its demand, up to the highest level that fits.
+ * exceed the posted slots. The rest is divided max-min fairly in powers of two: each gets its
+ * demand, up to the highest level that fits.
  */
 #ifndef SL_RPC_RDMA_SRQ_CREDITS_H
 #define SL_RPC_RDMA_SRQ_CREDITS_H
@@ -35,30 +35,30 @@ struct srq_demand {
 	uint32_t cnt[SRQ_CREDITS_LEVELS];
 };
 
-/* Limits the members to members_max, and leaves a quarter of the slots for larger windows. */
+/* Starts without members. Leaves a quarter of the slots for larger windows. */
 void srq_credits_init(struct srq_credits *b, uint32_t total, uint32_t members_max);
-/* Adds a connection with the smallest window. Returns false at members_max. */
+/* Grants the smallest window. Returns false at members_max. */
 bool srq_credits_join(struct srq_credits *b);
-/* Removes a connection. */
+/* Gives a member's window back. */
 void srq_credits_leave(struct srq_credits *b, uint32_t window);
 
 /*
- * Returns the window that a peer needs: doubled if it set SPENT and used half, up to `most`.
- * `came`: messages since the last check.
+ * Returns the window needed: doubled if the peer set SPENT and used half, up to `most`. `came`:
+ * messages since the last check.
  */
 uint32_t srq_demand_of(uint32_t window, uint32_t most, uint32_t came, bool spent);
-/* Returns the smallest window that holds `came` messages. */
+/* Returns the window halved while `came` messages still fit. */
 uint32_t srq_demand_idle(uint32_t window, uint32_t came);
-/* Counts a connection that needs `window` slots. */
+/* Counts a member whose demand is `window`. */
 void srq_demand_add(struct srq_demand *w, uint32_t window);
-/* Returns the highest level that fits if no window exceeds it. */
+/* Returns the largest window, such that all demands, cut to it, fit the slots. */
 uint32_t srq_credits_level(const struct srq_credits *b, const struct srq_demand *w);
-/* Returns the slots for that level. */
+/* Returns the slots for all demands, cut to `level`. */
 uint32_t srq_credits_need(const struct srq_credits *b, const struct srq_demand *w, uint32_t level);
 
 /* Grants a larger window out of `posted` slots, at most `to`. Returns it, or `from`. */
 uint32_t srq_credits_raise(struct srq_credits *b, uint32_t posted, uint32_t from, uint32_t to);
-/* Returns slots after the peer has confirmed a smaller window. */
+/* Takes the difference back, once the peer has confirmed its smaller window. */
 void srq_credits_lower(struct srq_credits *b, uint32_t from, uint32_t to);
 
 #endif

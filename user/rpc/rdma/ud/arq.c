@@ -11,7 +11,10 @@ static uint32_t slot_of(const struct ud_arq *arq, uint64_t number)
 	return (uint32_t)number & (arq->window - 1);
 }
 
-/* Buffers are used from the beginning of tx after each idle time: few bytes touch few pages. */
+/*
+ * Returns the memory of a datagram in tx, from its beginning after each idle time: few bytes touch
+ * few pages.
+ */
 static uint8_t *tx_at(const struct ud_arq *arq, uint64_t number)
 {
 	return arq->tx + (size_t)slot_of(arq, number - arq->tx_from) * arq->payload;
@@ -181,7 +184,7 @@ static void send_number(struct ud_arq *arq, uint64_t number, uint64_t now_ns,
 	out->header.len = arq->tx_len[slot];
 	out->bytes = tx_at(arq, number);
 	if (arq->una == arq->sent)
-		arq->heard_ns = now_ns; /* an acknowledgement is awaited from now on */
+		arq->heard_ns = now_ns;
 	arq->tx_ns[slot] = now_ns;
 }
 
@@ -199,10 +202,6 @@ static bool retransmit_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_o
 	return true;
 }
 
-/*
- * Sends beyond the peer's window if nothing is under way: nothing else would make the peer answer
- * (window probe).
- */
 static bool may_send_new(const struct ud_arq *arq)
 {
 	return arq->sent < arq->end && under_way(arq) < arq->cwnd &&
@@ -227,8 +226,8 @@ bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out)
 }
 
 /*
- * RFC 6298. The backoff lasts until there is a sample. Otherwise a peer that has become slower
- * would get everything twice, and its round trip would never be measured.
+ * Updates the RTO (RFC 6298). The backoff lasts until there is a sample, or a slower peer would
+ * never yield one.
  */
 static void learn_rtt(struct ud_arq *arq, uint64_t rtt_ns)
 {
@@ -243,7 +242,6 @@ static void learn_rtt(struct ud_arq *arq, uint64_t rtt_ns)
 		arq->srtt_ns = (7 * arq->srtt_ns + rtt_ns) / 8;
 	}
 	arq->rto_ns = arq->srtt_ns + 4 * arq->rttvar_ns;
-	/* the peer may delay its acknowledgement */
 	arq->rto_ns += UD_ACK_DELAY_NS;
 	if (arq->rto_ns < UD_RTO_MIN_NS)
 		arq->rto_ns = UD_RTO_MIN_NS;
@@ -269,7 +267,7 @@ static void shrink_cwnd(struct ud_arq *arq)
 static void mark_lost(struct ud_arq *arq)
 {
 	uint64_t missing = unacked_of(arq) & ~(arq->sacked | arq->lost | arq->rexmit_bits);
-	uint64_t overtaken = arq->sacked >> UD_REORDER; /* bits below its highest one */
+	uint64_t overtaken = arq->sacked >> UD_REORDER;
 
 	for (; missing; missing &= missing - 1) {
 		uint64_t bit = missing & -missing;
@@ -313,7 +311,8 @@ static int handle_ack(struct ud_arq *arq, const struct sl_ud_header *h, uint64_t
 	if (h->window > arq->window)
 		return -EPROTO;
 	if (ahead < 0)
-		return 0; /* an older acknowledgement */
+		return 0; /* an older acknowledgement, which may be replayed */
+	arq->heard_ns = now_ns;
 	if (ack > arq->una)
 		ack_upto(arq, ack, now_ns);
 	arq->tx_edge = tx_edge > arq->tx_edge ? tx_edge : arq->tx_edge;
@@ -379,7 +378,7 @@ static void handle_data(struct ud_arq *arq, uint64_t number, const uint8_t *byte
 			uint64_t now_ns)
 {
 	uint32_t slot = slot_of(arq, number);
-	bool beyond = number - arq->base >= arq->window; /* also true for number < base */
+	bool beyond = number - arq->base >= arq->window;
 
 	if (beyond || arq->ooo_bits & bit_of(number, arq->base)) {
 		*(beyond && number > arq->base ? &arq->dropped : &arq->duplicates) += 1;
@@ -390,7 +389,7 @@ static void handle_data(struct ud_arq *arq, uint64_t number, const uint8_t *byte
 	if (number == arq->base && fits_rx(arq, len)) {
 		append_rx(arq, bytes, len);
 	} else if (!alloc_buf(arq, &arq->ooo_buf, (size_t)arq->window * arq->payload)) {
-		arq->dropped++; /* equivalent to a lost datagram */
+		arq->dropped++;
 		return;
 	} else {
 		memcpy(arq->ooo_buf + (size_t)slot * arq->payload, bytes, len);
@@ -414,7 +413,6 @@ int ud_arq_input(struct ud_arq *arq, const struct sl_ud_header *h, const uint8_t
 	rc = handle_ack(arq, h, now_ns);
 	if (rc)
 		return rc;
-	arq->heard_ns = now_ns;
 	arq->bye |= h->kind == SL_UD_BYE;
 	if (h->kind == SL_UD_DATA)
 		handle_data(arq, ud_arq_number(arq, h->seq), bytes, h->len, now_ns);
@@ -457,7 +455,6 @@ int ud_arq_tick(struct ud_arq *arq, uint64_t now_ns)
 	oldest = oldest_sent_ns(arq);
 	if (oldest == UINT64_MAX || now_ns < oldest + wait_ns)
 		return 0;
-	/* Marks all of them: later ones would only time out in turn. */
 	arq->lost = unacked_of(arq) & ~arq->sacked;
 	arq->backoff += arq->backoff < 6;
 	shrink_cwnd(arq);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selective-repeat ARQ: one end of a reliable byte stream in each direction, over datagrams. No
- * I/O, no clock, no keys: the caller has authenticated each datagram.
+ * Selective-repeat ARQ: one end of reliable byte streams over datagrams. No I/O, no clock, no keys:
+ * the caller has authenticated each datagram.
  *
  *   out:  write -> [una .. sent) under way | [sent .. end) waiting | `end` is being filled
  *         next: lost datagrams, then new ones, then an acknowledgement
  *   in:   input -> ooo_buf (out of order, or no room in rx) -> rx: bytes in order, lent in place
  *
- * Numbers have 64 bits here and 32 on the wire. tx, ooo_buf and rx are allocated from `mem` while
- * they hold data. A peer can make this end store at most `window` datagrams and rx. A datagram not
- * acknowledged within `silence_ns` ends the connection.
+ * Numbers have 64 bits here and 32 on the wire. A peer can make this end store at most `window`
+ * datagrams and rx.
  *
  * Loss detection: UD_REORDER later datagrams were acknowledged, or the retransmission time-out (RFC
  * 6298) expires. Either halves the congestion window.
@@ -46,7 +45,7 @@ struct ud_arq {
 	uint64_t sacked, lost;       /* bit n: datagram una + n */
 	uint32_t cwnd, grown;        /* datagrams; acknowledged since it grew */
 	uint32_t bytes;              /* unacknowledged */
-	uint64_t heard_ns;           /* last acknowledgement, or start of the wait */
+	uint64_t heard_ns;           /* last datagram with a current ack, or start of the wait */
 	uint64_t silence_ns;         /* initially UD_SILENCE_NS */
 	uint64_t srtt_ns, rttvar_ns, rto_ns;
 	unsigned backoff;
@@ -54,9 +53,9 @@ struct ud_arq {
 	uint8_t *tx;
 	uint16_t tx_len[SL_UD_WINDOW_MAX];
 	uint64_t tx_ns[SL_UD_WINDOW_MAX];
-	uint64_t rexmit_bits;     /* bit n: una + n was retransmitted */
-	uint64_t next, base;      /* next to arrive; next to be moved to rx */
-	uint64_t ooo_bits;        /* bit n: base + n is in ooo_buf */
+	uint64_t rexmit_bits; /* bit n: una + n was retransmitted */
+	uint64_t next, base;  /* next to arrive; next to be moved to rx */
+	uint64_t ooo_bits;
 	uint64_t advertised_edge; /* end of our window, as told to the peer */
 	uint64_t ack_ns;          /* acknowledgement due; UINT64_MAX: never */
 	uint32_t unacked;
@@ -70,53 +69,59 @@ struct ud_arq {
 	uint64_t retransmitted, duplicates, dropped;
 };
 
-/* A datagram to be sent: header (without address and MAC) and header.len bytes. */
+/* header.len bytes; the header has no address or MAC. */
 struct ud_arq_out {
 	struct sl_ud_header header;
-	uint64_t number; /* 64 bits */
+	uint64_t number;
 	const uint8_t *bytes;
 };
 
-/* Initialises it for datagrams of `mtu` bytes, header included. Returns 0. */
+/* Makes an idle stream. `mtu` includes the header. Returns 0. The caller may set `mem` then. */
 int ud_arq_init(struct ud_arq *arq, uint32_t mtu);
+/* Frees the buffers. */
 void ud_arq_fini(struct ud_arq *arq);
 
 /* Returns how many bytes ud_arq_write() may take. */
 uint32_t ud_arq_room(const struct ud_arq *arq);
-/* Returns false if out of memory, only when nothing is unacknowledged. */
+/* Queues at most ud_arq_room() bytes. False: no memory, only if nothing is unacknowledged. */
 bool ud_arq_write(struct ud_arq *arq, const void *bytes, uint32_t len);
-/*
- * Lets a partial datagram be sent. It waits and is filled further while half of the window is in
- * use.
- */
+/* Lets a partial datagram be sent, at once or when less than half of the window is in use. */
 void ud_arq_push(struct ud_arq *arq);
-/* Returns true and the next datagram, if any. */
+/*
+ * Fills in the next datagram: retransmission, new data or a due acknowledgement. False: none is
+ * due.
+ */
 bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out);
-/* Makes an acknowledgement, due or not. */
+/* Makes a datagram of `kind` that only acknowledges, due or not. */
 void ud_arq_ack(struct ud_arq *arq, enum sl_ud_kind kind, struct ud_arq_out *out);
 
 /* Returns the 64-bit number of a `seq`. */
 uint64_t ud_arq_number(const struct ud_arq *arq, uint32_t seq);
 /*
- * Takes a datagram of header->len bytes. Returns 0, or -EPROTO if invalid. Duplicates and datagrams
- * beyond the window are harmless.
+ * Takes a datagram of h->len bytes. Returns 0, or -EPROTO if invalid. Duplicates and datagrams
+ * beyond the window are only acknowledged.
  */
 int ud_arq_input(struct ud_arq *arq, const struct sl_ud_header *h, const uint8_t *bytes,
 		 uint64_t now_ns);
+/* Moves bytes in order to rx while they fit. */
 void ud_arq_deliver(struct ud_arq *arq);
 /* Frees empty buffers. */
 void ud_arq_trim(struct ud_arq *arq);
 
 /*
- * Ends a time in which nothing could be sent, which does not count as silence. Unacknowledged
- * datagrams are retransmitted.
+ * Called when sending is possible again. Restarts the silence, and marks all unacknowledged
+ * datagrams as lost.
  */
 void ud_arq_resume(struct ud_arq *arq, uint64_t now_ns);
-/* Handles time-outs. Returns 0 or -ETIMEDOUT. */
+/*
+ * At a time-out marks all unacknowledged datagrams lost, and shrinks cwnd. Returns 0, or -ETIMEDOUT
+ * after `silence_ns`.
+ */
 int ud_arq_tick(struct ud_arq *arq, uint64_t now_ns);
 /* Returns when ud_arq_next() or _tick() is due; 0: now, UINT64_MAX: never. */
 uint64_t ud_arq_next_ns(const struct ud_arq *arq);
 
+/* Returns true if all sent bytes are acknowledged. */
 static inline bool ud_arq_idle(const struct ud_arq *arq)
 {
 	return !arq->bytes;

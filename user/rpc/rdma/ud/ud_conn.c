@@ -2,13 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/check.h"
 #include "base/clock.h"
 #include "rpc/sendq.h"
 #include "rpc/rdma/ud/ud_iface.h"
-
-/* Messages parsed per returned one; the rest are CREDITs, left to the next poll. */
-enum { LOOKS_PER_MSG = 4 };
 
 static struct ud_conn *conn_of(struct sl_transport *t)
 {
@@ -58,7 +54,6 @@ static void send_due(struct ud_conn *c, uint64_t now_ns)
 
 	if (!c->qpn || c->base.port_down)
 		return;
-	/* A datagram without a buffer is lost, and retransmitted. */
 	while (rdma_device->tx_buf(c->iface->qp) && ud_arq_next(&c->arq, now_ns, &out))
 		(void)send_datagram(c, &out);
 	c->base.retransmitted = c->arq.retransmitted;
@@ -75,50 +70,39 @@ static uint32_t tx_room_for(const struct ud_conn *c, enum sl_credit_kind kind)
 	return room > taken ? room - taken : 0;
 }
 
+static bool write_bytes(struct sl_transport *t, const void *bytes, size_t len)
+{
+	return ud_arq_write(&conn_of(t)->arq, bytes, (uint32_t)len);
+}
+
 static int conn_post(struct sl_transport *t, const struct sl_rpc_header *header,
 		     const struct sl_span *spans, unsigned span_cnt, uint64_t cookie)
 {
 	struct ud_conn *c = conn_of(t);
-	struct sl_rpc_header h = *header;
-	enum sl_credit_kind kind = sl_message_kind(header);
-	uint32_t left = h.fragment_len;
+	int rc;
 
 	(void)cookie; /* copied */
 	if (c->error || !c->iface)
 		return c->error ? c->error : -ENOTCONN;
-	if (t->port_down || !sl_credits_room(&t->credits, kind) || left > t->bulk_max ||
-	    left + sizeof(h) > tx_room_for(c, kind))
+	if (t->port_down)
 		return -EAGAIN;
-	h.consumed = sl_credits_post(&t->credits);
-	t->credits.done = t->credits.sent;
-	if (!ud_arq_write(&c->arq, &h, sizeof(h))) {
-		fail_conn(c, -ENOMEM);
+	rc = sl_msg_stream_post(t, header, spans, span_cnt, tx_room_for(c, sl_message_kind(header)),
+				write_bytes);
+	if (rc == -ENOMEM) {
+		fail_conn(c, rc);
 		return -ENOTCONN;
 	}
-	for (unsigned i = 0; i < span_cnt; i++) {
-		uint32_t len = spans[i].len < left ? (uint32_t)spans[i].len : left;
-
-		(void)ud_arq_write(&c->arq, spans[i].ptr, len);
-		left -= len;
-	}
-	SL_CHECK(left == 0); /* otherwise the peer would take the next header for body */
 	t->posted_bytes = c->arq.bytes;
-	mark_busy(c);
-	return 0;
+	if (!rc)
+		mark_busy(c);
+	return rc;
 }
 
 static void conn_flush(struct sl_transport *t)
 {
-	static const struct sl_rpc_header credit = {
-		.version_type = SL_RPC_VERSION << 4 | SL_RPC_CREDIT,
-		.flags = SL_RPC_FIRST | SL_RPC_LAST,
-		.priority = SL_CLASS_CONTROL,
-	};
 	struct ud_conn *c = conn_of(t);
 
-	/* stays due without room */
-	if (sl_credits_due(&t->credits))
-		(void)conn_post(t, &credit, NULL, 0, 0);
+	sl_msg_stream_credit(t);
 	ud_arq_push(&c->arq);
 	t->posted_bytes = c->arq.bytes;
 	if (!sl_list_empty(&c->busy))
@@ -144,12 +128,6 @@ static uint32_t conn_window(const struct sl_transport *t)
 	return sl_rpc_at_most(room - UD_SMALL, t->bulk_max);
 }
 
-static unsigned conn_sent(struct sl_transport *t, uint64_t *cookies, unsigned max)
-{
-	(void)t, (void)cookies, (void)max;
-	return 0;
-}
-
 static bool conn_delivered(const struct sl_transport *t)
 {
 	const struct ud_conn *c = (const struct ud_conn *)t;
@@ -171,7 +149,7 @@ void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_
 	int rc;
 
 	if (c->error)
-		return; /* a peer that broke the protocol cannot go on */
+		return;
 	memcpy(&h, p->bytes, sizeof(h));
 	rc = ud_arq_input(&c->arq, &h, p->bytes + sizeof(h), now_ns);
 	/*
@@ -234,30 +212,6 @@ static void deliver_rx(struct ud_conn *c)
 	mark_busy(c);
 }
 
-/* Returns 1 and the next message, 0 if it is incomplete, or -EPROTO. */
-static int take_message(struct ud_conn *c, struct sl_message *m)
-{
-	struct ud_arq *arq = &c->arq;
-	uint32_t len = arq->rx_tail - arq->rx_head;
-	const uint8_t *at;
-
-	if (len < sizeof(m->header))
-		return 0;
-	at = arq->rx + arq->rx_head;
-	memcpy(&m->header, at, sizeof(m->header));
-	if (sl_message_check(&m->header, c->base.bulk_max))
-		return -EPROTO;
-	if (len - sizeof(m->header) < m->header.fragment_len)
-		return 0;
-	if (sl_credits_ack(&c->base.credits, m->header.consumed) < 0)
-		return -EPROTO;
-	m->body = at + sizeof(m->header);
-	m->token = c->rx_next++;
-	arq->rx_head += (uint32_t)sizeof(m->header) + m->header.fragment_len;
-	return 1;
-}
-
-/* Returns why the connection has ended; 0: it has not. Reported after the last message. */
 static int conn_error(const struct ud_conn *c)
 {
 	if (c->error)
@@ -268,23 +222,19 @@ static int conn_error(const struct ud_conn *c)
 static int conn_poll(struct sl_transport *t, struct sl_message *msgs, unsigned max)
 {
 	struct ud_conn *c = conn_of(t);
-	unsigned n = 0, looks = LOOKS_PER_MSG * max;
-	int rc = 1;
+	unsigned n = 0, looks = SL_MSG_STREAM_LOOKS * max;
+	int rc = SL_MSG_CREDIT;
 
 	deliver_rx(c);
-	while (n < max && rc == 1 && looks--) {
-		rc = take_message(c, &msgs[n]);
-		if (rc == 1 && (msgs[n].header.version_type & 15) != SL_RPC_CREDIT) {
-			n++;
-			c->lent++;
-			c->arq.lent = true;
-		} else if (rc == 1 && !c->lent) {
-			t->credits.consumed = c->rx_next;
-		}
+	while (n < max && rc > 0 && looks--) {
+		rc = sl_msg_stream_take(t, &c->msgs, c->arq.rx, &c->arq.rx_head, c->arq.rx_tail,
+					&msgs[n]);
+		n += rc == SL_MSG_LENT;
 	}
-	if (!c->lent)
-		ud_arq_trim(&c->arq); /* it was CREDIT only */
-	c->rx_empty = rc == 0;
+	c->arq.lent = c->msgs.lent != 0;
+	if (!c->arq.lent)
+		ud_arq_trim(&c->arq);
+	c->rx_empty = rc == SL_MSG_INCOMPLETE;
 	if (rc < 0 && !c->error)
 		c->error = rc;
 	return n ? (int)n : conn_error(c);
@@ -294,11 +244,9 @@ static void conn_release(struct sl_transport *t, const struct sl_message *m)
 {
 	struct ud_conn *c = conn_of(t);
 
-	c->lent--;
-	c->arq.lent = c->lent != 0;
-	/* CREDITs after the last lent message are released with it. */
-	t->credits.consumed = c->lent ? m->token + 1 : c->rx_next;
-	if (!c->lent)
+	sl_msg_stream_release(t, &c->msgs, m);
+	c->arq.lent = c->msgs.lent != 0;
+	if (!c->arq.lent)
 		deliver_rx(c);
 }
 
@@ -308,11 +256,6 @@ static bool conn_arm(struct sl_transport *t, bool want_room)
 
 	(void)want_room; /* freed room marks it ready, too */
 	return c->rx_empty && !conn_error(c);
-}
-
-static void conn_disarm(struct sl_transport *t)
-{
-	(void)t; /* late events are harmless */
 }
 
 static int conn_check(struct sl_transport *t)
@@ -364,7 +307,7 @@ static void leave_iface(struct ud_conn *c)
 	ud_iface_remove_conn(h, c);
 	sl_list_del(&c->busy);
 	sl_list_del(&c->base.ready_node);
-	ud_arq_fini(&c->arq); /* its memory belongs to the interface */
+	ud_arq_fini(&c->arq);
 	ud_iface_put(h);
 }
 
@@ -385,11 +328,11 @@ static const struct sl_transport_ops conn_ops = {
 	.flush = conn_flush,
 	.poll = conn_poll,
 	.release = conn_release,
-	.sent = conn_sent,
+	.sent = sl_msg_stream_sent,
 	.window = conn_window,
 	.progress = conn_progress,
 	.arm = conn_arm,
-	.disarm = conn_disarm,
+	.disarm = sl_msg_stream_disarm,
 	.check = conn_check,
 	.delivered = conn_delivered,
 	.close = conn_close,

@@ -15,16 +15,13 @@
 
 enum { POLL_ROUNDS = 4 /* polls per call */ };
 
-/*
- * Protects the list and ids. Workers take it for each connection, so no device call is made with
- * it.
- */
+/* Protects the list and ids. Workers take it for each connection: no device calls under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Held while an interface is created: all dialing threads would create their own otherwise. */
+/* Held while an interface is created, or all dialing threads would create one. */
 static pthread_mutex_t create_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list ifaces = {&ifaces, &ifaces};
 static uint64_t ids[UD_CONNS / 64]; /* in use */
-static uint32_t ids_from;           /* all words before this one are full */
+static uint32_t ids_from;
 static uint32_t generation;
 
 uint32_t ud_id_get(void)
@@ -282,7 +279,6 @@ int ud_iface_watch_port(struct ud_iface *iface)
 	return 0;
 }
 
-/* A listener's interface is freed with its last connection. Others wait for the next owner. */
 void ud_iface_put(struct ud_iface *iface)
 {
 	bool free_now;
@@ -325,7 +321,6 @@ static struct ud_iface *find_iface(const struct rdma_local *l, const void *owner
 	return NULL;
 }
 
-/* Returns one without an owner, preferably the worker's, whose completion vector it uses. */
 static struct ud_iface *find_unowned(const struct rdma_local *l, uint16_t worker)
 {
 	struct sl_list *at;
@@ -352,7 +347,7 @@ static struct ud_iface *find_of_worker(const struct rdma_local *l, uint16_t work
 	return NULL;
 }
 
-/* Returns NULL and -errno. create_lock held. */
+/* Creates an interface of the owner. Returns NULL and -errno. create_lock held. */
 static struct ud_iface *create_iface(const struct rdma_local *l, const void *owner, uint16_t worker,
 				     int *rc)
 {

@@ -7,18 +7,19 @@
  *   in:  poll group: qp -> connection by id, MAC -> arq -> ready -> poll: messages
  *
  * A connection learns the peer's QP number from its first authentic datagram, and a new one only
- * with new data. So the accepting end sends nothing before the dialing end has.
+ * with new data.
  *
- * While the port is down, a connection takes and sends nothing and keeps its data. The peer's
- * silence does not count; the RPC's PINGs decide.
+ * While the port is down, a connection takes and sends nothing. The peer's silence does not count;
+ * the RPC's PINGs decide.
  *
  * Dialing threads make interfaces ahead; a worker's first connection claims one. Otherwise an
- * interface, except connection numbers, belongs to one thread.
+ * interface belongs to one thread.
  */
 #ifndef SL_RPC_RDMA_UD_IFACE_H
 #define SL_RPC_RDMA_UD_IFACE_H
 
 #include "base/siphash.h"
+#include "rpc/msg_stream.h"
 #include "rpc/poll_group.h"
 #include "rpc/transport.h"
 #include "rpc/rdma/ud/arq.h"
@@ -37,7 +38,7 @@ enum {
 	UD_CONTROL = 4 << 10, /* bytes that data leaves to control messages */
 	UD_TICK_NS = 1000000,
 };
-/* Initial value for the learnt limit (dql.h). */
+/* Initial value for dql.h. */
 #define UD_RATE_BPS   (UINT64_C(10) * 1000 * 1000 * 1000)
 #define UD_CONFIRM_NS UINT64_C(10000000000)
 
@@ -50,8 +51,8 @@ struct ud_iface {
 	bool down;
 	struct rdma_local local;
 	struct sl_capped_alloc mem;
-	uint16_t worker;   /* gateway's worker */
-	const void *owner; /* NULL: none */
+	uint16_t worker; /* gateway's worker */
+	const void *owner;
 	unsigned refs;
 	struct sl_list node; /* dialing end's interfaces */
 	struct sl_list busy; /* connections with a timer */
@@ -71,44 +72,48 @@ struct ud_conn {
 	struct ah_entry *ah_entry;
 	struct ud_conn *next_peer;
 	uint32_t id, peer_id;
-	uint32_t qpn; /* the peer's; 0: unknown */
+	uint32_t qpn;
 	uint16_t worker;
 	struct sl_list busy;
 	uint64_t created_ns;
-	uint32_t rx_next, lent;
+	struct sl_msg_stream msgs;
 	bool rx_empty;
 	int error;
 };
 _Static_assert(sizeof(struct ud_conn) <= 1504, "README.md says what an idle one costs");
 
 /*
- * Creates an interface; `group` selects the completion vector (rpc/rdma/device.h). Returns NULL and
- * -errno.
+ * Opens queue pair and events. Returns an interface with `refs` 0, or NULL and *rc: -errno.
+ * `group`: see device.h.
  */
 struct ud_iface *ud_iface_new(const struct rdma_local *l, unsigned group, int *rc);
-/* Watches the port; ud_iface_prepare() and _get() do it. Returns 0 or -errno. */
+/* Sets `port`, after ud_iface_new(). Returns 0 or -errno. */
 int ud_iface_watch_port(struct ud_iface *iface);
+/* Drops a reference. The last frees a listener's interface; others wait for an owner. */
 void ud_iface_put(struct ud_iface *iface);
-/* Ends all connections. */
+/* Fails the interface and all its connections. */
 void ud_iface_fail(struct ud_iface *iface);
 /*
- * Makes an interface on that device for the worker, if it has none, and sets its MTU. Returns 0 or
+ * Makes an interface for the worker, unless there is one. *mtu: its longest datagram. Returns 0 or
  * -errno.
  */
 int ud_iface_prepare(const struct rdma_local *l, uint16_t worker, uint32_t *mtu);
 
-/* Returns the owner's interface, or claims or creates one. NULL: out of resources. */
+/* Returns the owner's interface, claimed or created, without a reference. NULL: failed. */
 struct ud_iface *ud_iface_get(const struct rdma_local *l, const void *owner, uint16_t worker);
 
-/* Return a connection by its own number, or by its peer's epoch and number. */
+/* Returns the connection with this own number, or NULL. */
 struct ud_conn *ud_iface_find_conn(const struct ud_iface *iface, uint32_t id);
+/* Returns the connection with this number of that peer process, or NULL. */
 struct ud_conn *ud_iface_find_peer(const struct ud_iface *iface, uint64_t epoch, uint32_t peer_id);
-/* Adds a connection. Returns 0 or -ENOMEM. */
+/* Adds the connection to both tables. Returns 0 or -ENOMEM. */
 int ud_iface_add_conn(struct ud_iface *iface, struct ud_conn *c);
+/* Removes it from both tables. */
 void ud_iface_remove_conn(struct ud_iface *iface, struct ud_conn *c);
 
-/* Returns a number unique in the process; 0: too many. */
+/* Returns a number unique in the process; 0: too many. Any thread. */
 uint32_t ud_id_get(void);
+/* Frees the number. Any thread. */
 void ud_id_put(uint32_t id);
 
 struct ud_conn_params {
@@ -117,21 +122,21 @@ struct ud_conn_params {
 	uint16_t worker, peer_worker;
 	bool resumes;
 };
-/*
- * Returns a connection that owns id and address handle. NULL: out of memory; the caller keeps both.
- */
+/* Owns id and address handle. Returns NULL if out of memory; the caller keeps both. */
 struct ud_conn *ud_conn_new(const struct ud_conn_params *terms, const struct ud_keys *keys,
 			    struct ah_entry *n);
-/* Attaches a connection. Returns 0, -ENOMEM, or -EMSGSIZE if the port's MTU has shrunk. */
+/*
+ * Joins an interface, by reference. Returns 0, -ENOMEM, or -EMSGSIZE if the port's MTU has shrunk.
+ */
 int ud_conn_attach_iface(struct ud_conn *c, struct ud_iface *iface);
 
-/* ud_conn.c, called by ud_iface.c */
-/* Ends it with -ENOTCONN, unless it has failed already. */
+/* Ends the connection with -ENOTCONN, unless it has failed already. */
 void ud_conn_fail(struct ud_conn *c);
-/* The MAC must be correct. */
+/* Takes a datagram with a correct MAC. */
 void ud_conn_receive(struct ud_conn *c, const struct ud_packet *p, uint64_t now_ns);
+/* The port of the connection went down or up. */
 void ud_conn_set_port_down(struct ud_conn *c, bool held, uint64_t now_ns);
-/* Runs timers. Returns false if none is left. */
+/* Handles time-outs, sends what is due. False: no timer is left. */
 bool ud_conn_tick(struct ud_conn *c, uint64_t now_ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sluice._client: C part of sluice.Client, based on sluice/client.h and the stable ABI of Python 3.11.
- * The GIL is released while a thread waits. Callbacks of the library run without the GIL: they put
- * events into a queue, and Python takes them.
+ * sluice._client: C part of sluice.Client, based on sluice/client.h and the stable ABI of Python
+ * 3.11. The GIL is released while a thread waits. Callbacks run without it and queue events for
+ * Python.
  */
 #ifndef SL_SDK_PYTHON_CLIENT_BINDING_H
 #define SL_SDK_PYTHON_CLIENT_BINDING_H
@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "sluice/client.h"
 
-/* A queue of events. The descriptor is readable while it is not empty. */
+/* The descriptor is readable while the queue is not empty. */
 struct py_queue {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -31,7 +31,7 @@ struct py_event {
 	bool end;
 	size_t left;
 	struct sl_rpc_call_reply reply; /* views point into `bytes` */
-	size_t len;                     /* not an end: bytes of the stream */
+	size_t len;                     /* stream only */
 	uint8_t bytes[];
 };
 
@@ -39,25 +39,26 @@ struct py_client {
 	PyObject_HEAD struct sl_rpc_client *c;
 	struct py_queue queue;
 	unsigned users; /* threads that wait without the GIL */
-	bool closed;    /* close() was called: the last user frees */
-	bool ready;     /* the queue is initialised */
+	bool closed;    /* the last user frees */
+	bool ready;
 };
 
-/* Arguments of calls, read from Python objects. */
 struct py_call {
 	struct sl_rpc_call_args args;
 	struct sl_header_arg *headers; /* owned */
 };
 
-/* queue.c */
+/* queue.c. Returns 0 or -errno. `has_fd`: an eventfd for asyncio. */
 int queue_init(struct py_queue *q, bool has_fd);
+/* Frees the queue and its events. */
 void queue_fini(struct py_queue *q);
-/* Copies a reply. Returns NULL without memory. */
+/* Returns a copy; NULL without memory. */
 struct py_event *event_of_reply(const struct sl_rpc_call_reply *reply);
+/* Appends an event. Any thread. */
 void queue_put(struct py_queue *q, struct py_event *e);
-/* Returns NULL if it is empty. */
+/* Takes an event, for free(). Returns NULL if there is none. */
 struct py_event *queue_take(struct py_queue *q);
-/* Waits for an event, at most until `until_ns`; NULL: none came. Call it without the GIL. */
+/* Takes an event, waiting until `until_ns` at most; NULL then. Called without the GIL. */
 struct py_event *queue_wait(struct py_queue *q, uint64_t until_ns);
 
 /* client.c */
@@ -65,12 +66,14 @@ struct py_event *queue_wait(struct py_queue *q, uint64_t until_ns);
 struct sl_rpc_client *client_enter(PyObject *self);
 /* After client_enter(), with the GIL. */
 void client_leave(PyObject *self);
-/* Reads (path, method, query, authority, content_type, headers, priority, deadline_us, idempotent,
- * grpc). Returns false with an exception. */
+/*
+ * Reads (path, method, query, authority, content_type, headers, priority, deadline_us, idempotent,
+ * grpc). Returns false with an exception.
+ */
 bool call_read(struct py_call *call, PyObject *head);
 /* (error, status, body, content_type, grpc_status, grpc_message, headers, service_us, attempts) */
 PyObject *reply_tuple(const struct sl_rpc_call_reply *reply);
-/* Sets an exception of OSError. Returns NULL. */
+/* Sets an OSError. Returns NULL. */
 PyObject *raise_errno(int error);
 
 /* stream.c: type Stream. */

@@ -7,7 +7,7 @@
 #include "base/tlv.h"
 #include "wire/rpc_wire.h"
 
-enum { WAIT_NS = 100000000 }; /* until signals are looked at */
+enum { WAIT_NS = 100000000 };
 
 static struct py_client *client_of(PyObject *self)
 {
@@ -100,7 +100,6 @@ bool call_read(struct py_call *call, PyObject *head)
 	return true;
 }
 
-/* Arguments of a batch: one head, a body for each call. */
 struct batch {
 	struct py_call call;
 	unsigned cnt;
@@ -225,7 +224,6 @@ static void on_end(void *user_data, uint64_t call, const struct sl_rpc_call_repl
 	queue_put(queue, e);
 }
 
-/* Begins the calls; the i-th ends with the event token + i. Returns 0 or -errno. */
 static int batch_submit(struct sl_rpc_client *c, struct batch *b, struct py_queue *queue,
 			uint64_t token, uint64_t *numbers)
 {
@@ -256,7 +254,7 @@ static void cancel_all(struct sl_rpc_client *c, const uint64_t *numbers, unsigne
 		sl_rpc_client_cancel(c, numbers[i]);
 }
 
-/* Waits for all ends. A signal handler that raises cancels the calls. Returns false then. */
+/* A signal handler that raises cancels the calls. Returns false then. */
 static bool wait_for_ends(struct sl_rpc_client *c, struct py_queue *queue, const uint64_t *numbers,
 			  struct py_event **ends, unsigned cnt)
 {
@@ -312,7 +310,6 @@ static PyObject *call_and_wait(struct sl_rpc_client *c, struct batch *b)
 	return list;
 }
 
-/* _call(head, bodies): waits for all. */
 static PyObject *py_call(PyObject *self, PyObject *given)
 {
 	PyObject *head, *bodies, *list = NULL;
@@ -344,7 +341,9 @@ static PyObject *number_list(const uint64_t *numbers, unsigned cnt)
 	return list;
 }
 
-/* _submit(head, bodies, token): the i-th call ends with the event token + i. Returns their numbers. */
+/*
+ * _submit(head, bodies, token): the i-th call ends with the event token + i. Returns their numbers.
+ */
 static PyObject *py_submit(PyObject *self, PyObject *given)
 {
 	uint64_t numbers[SL_RPC_MAX_BATCH];
@@ -367,7 +366,6 @@ static PyObject *py_submit(PyObject *self, PyObject *given)
 	return list;
 }
 
-/* _take(): the events that are there, as (token, reply). */
 static PyObject *py_take(PyObject *self, PyObject *unused)
 {
 	PyObject *list = PyList_New(0);

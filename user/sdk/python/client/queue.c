@@ -71,7 +71,7 @@ void queue_put(struct py_queue *q, struct py_event *e)
 	pthread_cond_signal(&q->more);
 	if (first && q->fd >= 0)
 		wrote = write(q->fd, &one, sizeof(one));
-	(void)wrote; /* an error: the counter is not 0 */
+	(void)wrote;
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -82,7 +82,7 @@ static struct py_event *take(struct py_queue *q)
 	uint64_t count;
 
 	if (q->fd >= 0 && sl_list_empty(&q->events) && read(q->fd, &count, sizeof(count)) < 0)
-		count = 0; /* it was not readable */
+		count = 0;
 	return node ? sl_container_of(node, struct py_event, node) : NULL;
 }
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Type Stream: a call with messages both ways. Its state is shared with the library until on_end:
- * two references.
- */
+/* Type Stream: a call with messages both ways. Until on_end the library shares its state. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -24,7 +21,7 @@ struct stream_state {
 struct py_stream {
 	PyObject_HEAD PyObject *client; /* strong */
 	struct stream_state *state;
-	bool over; /* the end was taken */
+	bool over;
 };
 
 static struct stream_state *state_of(PyObject *self)
@@ -85,7 +82,6 @@ static void on_end(void *user_data, uint64_t call, const struct sl_rpc_call_repl
 	state_unref(s);
 }
 
-/* Returns NULL with an exception. */
 static struct stream_state *state_new(void)
 {
 	struct stream_state *s = calloc(1, sizeof(*s));
@@ -142,7 +138,6 @@ static int stream_init(PyObject *self, PyObject *args, PyObject *keywords)
 	return -1;
 }
 
-/* Waits until the stream is writable, or for WAIT_NS, so that signals are handled. */
 static void wait_writable(struct stream_state *s)
 {
 	uint64_t until_ns = sl_now_ns() + WAIT_NS;
@@ -203,7 +198,6 @@ static void taken(PyObject *self, size_t len)
 		sl_rpc_stream_resume(client->c, s->call);
 }
 
-/* (bytes, left), or the reply at the end. */
 static PyObject *event_object(PyObject *self, struct py_event *e)
 {
 	PyObject *object;
@@ -219,7 +213,6 @@ static PyObject *event_object(PyObject *self, struct py_event *e)
 	return object;
 }
 
-/* _next(wait): the next event; None: there is none. */
 static PyObject *py_next(PyObject *self, PyObject *wait)
 {
 	struct stream_state *s = state_of(self);
