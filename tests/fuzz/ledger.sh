@@ -30,7 +30,10 @@ sources() {
 # The digest of a file without its comments, kept by that of the file.
 code_digest() {
 	local kept=$out/code/$2
-	[ -s "$kept" ] || gcc -fpreprocessed -dD -E -P -x c "$1" 2>/dev/null | sha256sum >"$kept"
+	if [ ! -e "$kept" ]; then # by rename, as targets are built in parallel
+		gcc -fpreprocessed -dD -E -P -x c "$1" 2>/dev/null | sha256sum >"$kept.$$"
+		mv "$kept.$$" "$kept"
+	fi
 	cat "$kept"
 }
 
