@@ -5,6 +5,7 @@
 #include "base/rand.h"
 #include "net/net.h"
 #include "net/route.h"
+#include "xio/rss.h"
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static uint8_t process_key[16];
@@ -41,6 +42,7 @@ void sl_net_fini(struct sl_net *n)
 	}
 	free(n->listeners);
 	sl_routes_put(n->routes);
+	sl_rss_list_put(n->rss);
 	if (n->umem)
 		sl_net_close_kernel_tx(n);
 	memset(n, 0, sizeof(*n));

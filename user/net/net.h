@@ -29,6 +29,7 @@ struct sl_handover;
 struct sl_flow_key;
 struct sl_flow_table;
 struct sl_routes;
+struct sl_rss_list;
 
 /* A served address. Zeros match any address of the family. */
 struct sl_net_listener {
@@ -114,6 +115,7 @@ struct sl_net {
 	uint8_t hash_key[16];
 	struct sl_handover *handover; /* NULL: no other workers */
 	struct sl_routes *routes;     /* NULL: packets go back the way they came */
+	struct sl_rss_list *rss;      /* NULL: unknown */
 	uint64_t nexthop_changes;
 	int raw_fd[2];           /* IPv4, IPv6; -1: not open */
 	unsigned kernel_tx_left; /* packets in this tenth of a second */
@@ -138,7 +140,7 @@ int sl_net_init(struct sl_net *n, struct sl_umem *umem);
 int sl_net_add_port(struct sl_net *n, struct sl_port *p);
 /* Copies at most SL_MAX_LISTENERS. Returns 0, -EINVAL or -ENOMEM: unchanged. */
 int sl_net_set_listeners(struct sl_net *n, const struct sl_net_listener *l, uint32_t cnt);
-/* Frees queued frames and routes, closes raw sockets. Ports stay open. */
+/* Frees queued frames, routes and RSS, closes raw sockets. Ports stay open. */
 void sl_net_fini(struct sl_net *n);
 
 /* Returns sl_net_listener.listener, or -1. An exact address wins. */
@@ -180,8 +182,9 @@ static inline void sl_net_addresses(const struct sl_net *n, const struct sl_fram
 	memcpy(remote, v6->src, 16);
 }
 
-/* Takes the reference and drops the previous one. */
+/* Take the reference and drop the previous one. */
 void sl_net_set_routes(struct sl_net *n, struct sl_routes *r);
+void sl_net_set_rss(struct sl_net *n, struct sl_rss_list *l);
 
 /* Sets the path back to the frame's sender. */
 void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
@@ -193,6 +196,10 @@ void sl_net_path_from_rx(const struct sl_net *n, const struct sl_frame *f,
  */
 bool sl_net_path_by_route(const struct sl_net *n, const struct sl_addr *local,
 			  const struct sl_addr *remote, struct sl_net_path *path);
+
+/* Returns 1 if RSS brings the peer's segments to this worker, 0: to another one, -1: unknown. */
+int sl_net_receives(const struct sl_net *n, const struct sl_net_path *path, uint16_t local_port_be,
+		    uint16_t remote_port_be);
 
 /* Returns a hash of a frame's port and MAC address, to which sl_net_set_sender() adds VLANs. */
 static inline uint32_t sl_net_sender(const uint8_t mac[6], uint8_t port)

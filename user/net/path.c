@@ -6,6 +6,7 @@
 #include "net/steps.h"
 #include "wire/csum.h"
 #include "wire/eth.h"
+#include "xio/rss.h"
 
 enum { VID_MASK = 0x0fff };
 
@@ -69,6 +70,28 @@ void sl_net_set_routes(struct sl_net *n, struct sl_routes *r)
 {
 	sl_routes_put(n->routes);
 	n->routes = r;
+}
+
+void sl_net_set_rss(struct sl_net *n, struct sl_rss_list *l)
+{
+	sl_rss_list_put(n->rss);
+	n->rss = l;
+}
+
+int sl_net_receives(const struct sl_net *n, const struct sl_net_path *path, uint16_t local_port_be,
+		    uint16_t remote_port_be)
+{
+	const int ifindex = n->ports[path->port]->ifindex;
+	const struct sl_rss *r = sl_rss_find(n->rss, ifindex);
+	int queue = r ? sl_rss_queue(r, path->family, path->remote, remote_port_be, path->local,
+				     local_port_be)
+		      : -1;
+
+	for (unsigned i = 0; queue >= 0 && i < n->port_cnt; i++) {
+		if (n->ports[i]->ifindex == ifindex && n->ports[i]->queue == queue)
+			return 1;
+	}
+	return queue < 0 ? -1 : 0;
 }
 
 static const struct sl_port *port_out(const struct sl_net *n, const struct sl_net_path *path)

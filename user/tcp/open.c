@@ -6,6 +6,7 @@
 enum {
 	EPHEMERAL_FIRST = 32768,
 	EPHEMERAL_CNT = 28232,
+	RSS_TRIES = 64,
 };
 
 void sl_tcp_take_syn(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg)
@@ -128,14 +129,33 @@ static bool is_free(struct sl_tcp *t, struct open_place *p)
 	return p->reused;
 }
 
+/* RSS may give all of a sequence to one queue. */
+static bool choose_by_rss(struct sl_tcp *t, const struct sl_net_path *path, struct open_place *p,
+			  uint32_t first, uint32_t cnt)
+{
+	for (unsigned i = 0; i < RSS_TRIES; i++) {
+		int here;
+
+		p->key.local_port_be = htobe16((uint16_t)(first + sl_prng_below(&t->prng, cnt)));
+		here = sl_net_receives(t->net, path, p->key.local_port_be, p->key.remote_port_be);
+		if (here < 0)
+			return false;
+		if (here && is_free(t, p))
+			return true;
+	}
+	return false;
+}
+
 /* RFC 6056 3.3.1 */
-static bool choose_port(struct sl_tcp *t, struct open_place *p)
+static bool choose_port(struct sl_tcp *t, const struct sl_net_path *path, struct open_place *p)
 {
 	const struct sl_tcp_config *cfg = &t->cfg;
 	uint32_t all = cfg->port_first ? cfg->port_last - cfg->port_first + 1u : EPHEMERAL_CNT;
 	uint32_t parts = cfg->port_parts ? cfg->port_parts : 1, cnt = all / parts;
 	uint32_t first = first_port(t) + cnt * cfg->port_part;
 
+	if (choose_by_rss(t, path, p, first, cnt))
+		return true;
 	if (!t->ephemeral)
 		t->ephemeral = (uint16_t)(1u + sl_prng_below(&t->prng, cnt));
 	for (uint32_t i = 0; i < cnt; i++) {
@@ -174,7 +194,7 @@ static struct sl_tcp_conn *open_on(struct sl_tcp *t, const struct sl_net_path *p
 		return NULL;
 	}
 	sl_tcp_path_key(path, local_port_be, remote_port_be, &p.key);
-	if (local_port_be ? !is_free(t, &p) : !choose_port(t, &p)) {
+	if (local_port_be ? !is_free(t, &p) : !choose_port(t, path, &p)) {
 		errno = EADDRINUSE;
 		return NULL;
 	}

@@ -159,8 +159,8 @@ SL_COLD void sl_tcp_abort(struct sl_tcp_conn *c);
 void sl_tcp_set_active_ops(struct sl_tcp *t, const struct sl_tcp_ops *ops);
 
 /*
- * Opens by the host's route; `connected` or `closed` follows. Local port 0: the next free one of
- * the range. Returns NULL and errno EADDRINUSE, ENOBUFS (limits) or EHOSTUNREACH (no route by a
+ * Opens by the host's route; `connected` or `closed` follows. Local port 0: a free one of
+ * the range, by RSS if known. Returns NULL and errno EADDRINUSE, ENOBUFS (limits) or EHOSTUNREACH (no route by a
  * port of the worker).
  */
 struct sl_tcp_conn *sl_tcp_open(struct sl_tcp *t, const struct sl_addr *local,

@@ -5,6 +5,7 @@
 #include "net/route.h"
 #include "suite.h"
 #include "tcp_bed.h"
+#include "xio/rss.h"
 
 enum { FIRST = 20000, LAST = 20009, MAIN = 254, HERE = 3 };
 
@@ -71,6 +72,46 @@ TEST(local_ports_are_those_of_the_part)
 	}
 	ck_assert_ptr_null(open_to(0));
 	ck_assert_int_eq(errno, EADDRINUSE);
+}
+
+/* The bed has queue 0. */
+static void set_rss(uint16_t others)
+{
+	struct sl_rss r = {.ifindex = HERE, .hashes4 = true, .cnt = 4};
+
+	for (unsigned i = 0; i < sizeof(r.key); i++)
+		r.key[i] = (uint8_t)(37 * i + 11);
+	for (unsigned i = 1; i < r.cnt; i++)
+		r.queue[i] = others;
+	sl_net_set_rss(&bed.net, sl_rss_list_new(&r, 1));
+}
+
+TEST(local_ports_bring_replies_to_the_own_queue_while_there_are_such)
+{
+	unsigned own = 0;
+
+	bed.tcp->cfg.port_last = FIRST + 63;
+	set_rss(1);
+	for (unsigned i = 0; i < 32; i++) {
+		struct sl_tcp_conn *c = open_to(0);
+
+		ck_assert_ptr_nonnull(c);
+		own += sl_net_receives(&bed.net, &c->path, c->local_port_be, c->remote_port_be) ==
+		       1;
+		if (i < 4)
+			ck_assert_uint_eq(own, i + 1);
+	}
+	ck_assert_uint_le(own, 16);
+	ck_assert_ptr_null(open_to(0));
+}
+
+TEST(local_ports_are_any_if_no_queue_is_the_own_one)
+{
+	bed.port.port.queue = 2;
+	set_rss(1);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_ptr_nonnull(open_to(0));
+	ck_assert_ptr_null(open_to(0));
 }
 
 TEST(segments_for_no_connection_get_rst_within_the_range)
