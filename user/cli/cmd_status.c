@@ -55,6 +55,8 @@ static void print_interfaces(const json_t *stats)
 	json_array_foreach(json_object_get(stats, "interfaces"), n, i)
 	{
 		printf("interface %s: %s\n", cli_text(i, "name"), cli_text(i, "attach"));
+		if (*cli_text(i, "server_replies"))
+			printf("  replies of servers: %s\n", cli_text(i, "server_replies"));
 		verdicts = json_object_get(i, "verdicts");
 		print_nonzero("  packets: ", &verdicts, 1);
 		if (cli_number(i, "offenders") > 0)

@@ -318,9 +318,10 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 	json_object_set_new(o, "draining", json_boolean(in->draining));
 	list = json_array();
 	for (uint32_t i = 0; i < in->interface_cnt; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:o}", "name",
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "name",
 						      in->interfaces[i].name, "attach",
-						      in->interfaces[i].attach, "offenders",
+						      in->interfaces[i].attach, "server_replies",
+						      in->interfaces[i].replies, "offenders",
 						      (int)in->interfaces[i].offenders, "verdicts",
 						      named_json(verdict_names, SL_RX_VERDICT_CNT,
 								 in->interfaces[i].verdicts)));

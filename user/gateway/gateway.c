@@ -286,6 +286,7 @@ int sl_gateway_start(struct sl_gateway *g, struct sl_err *err)
 		if (rc)
 			return fail_errno(err, rc, "cannot start a worker");
 	}
+	sl_rss_follow(g, sl_now_ns());
 	sl_upstreams_follow(g, sl_now_ns());
 	rc = sl_tls_threads_start(g->tls_threads, g->cfg);
 	if (rc)
@@ -398,6 +399,7 @@ void sl_gateway_close(struct sl_gateway *g)
 	sl_tables_close(g);
 	free(g->xdp);
 	free(g->links);
+	free(g->rss);
 	free(g);
 }
 

@@ -143,6 +143,7 @@ struct sl_worker_info {
 struct sl_interface_info {
 	char name[16];
 	char attach[128];
+	char replies[128]; /* way from servers to the worker; "": one */
 	uint64_t verdicts[SL_RX_VERDICT_CNT];
 	uint32_t offenders; /* sources listed, at most a second ago */
 };

@@ -17,6 +17,7 @@
 
 struct sl_worker_cfg;
 struct sl_handover_hub;
+struct sl_rss;
 struct sl_server_checks;
 struct sl_spare_queue;
 
@@ -62,8 +63,9 @@ uint64_t sl_unix_socket_name(const struct sl_unix_socket *s);
 struct sl_gateway_link {
 	char name[16];
 	bool by_sockets;
-	uint32_t xdp;  /* without by_sockets: index in sl_gateway.xdp */
-	char why[128]; /* of by_sockets; "": configured */
+	uint32_t xdp;      /* without by_sockets: index in sl_gateway.xdp */
+	char why[128];     /* of by_sockets; "": configured */
+	char replies[128]; /* of servers; "": one worker, or no ports */
 };
 
 struct sl_gateway {
@@ -91,6 +93,8 @@ struct sl_gateway {
 	struct sl_spare_queue *spares; /* for queues that do not exist */
 	uint32_t spare_cnt;
 	uint64_t queues_ns;                /* next look at the queues */
+	struct sl_rss *rss;                /* as workers know it, by xdp; NULL: not read */
+	uint64_t rss_ns;                   /* next look */
 	struct sl_net_listener *listening; /* in force: packets are redirected */
 	uint32_t listening_cnt;
 	struct sl_net_listener *opening; /* in force once backends were dialled */
@@ -158,6 +162,9 @@ void sl_queues_prepare(struct sl_gateway *g, uint32_t iface, const struct sl_nic
 void sl_queues_follow(struct sl_gateway *g, uint64_t now_ns);
 /* Closes ports that no worker has. Workers must have stopped and still exist. */
 void sl_queues_close(struct sl_gateway *g);
+
+/* Passes changed RSS to workers that connect to servers; looks once a second. */
+void sl_rss_follow(struct sl_gateway *g, uint64_t now_ns);
 
 /* link_warnings.c */
 /* Logs a fall-back to generic mode, and whether that mode drops long packets. */

@@ -347,6 +347,7 @@ bool sl_gateway_step(struct sl_gateway *g)
 	sl_ports_retry(&g->ports, sl_now_ns());
 	sl_routes_follow_host(g, sl_now_ns());
 	sl_queues_follow(g, sl_now_ns());
+	sl_rss_follow(g, sl_now_ns());
 	sl_upstreams_follow(g, sl_now_ns());
 	sl_offenders_follow(g, sl_now_ns());
 	sl_listeners_tell_workers(g);

@@ -156,6 +156,7 @@ static void fill_interface(const struct sl_gateway *g, const struct sl_gateway_l
 		return;
 	}
 	snprintf(ii->attach, sizeof(ii->attach), "%s", x->mode);
+	snprintf(ii->replies, sizeof(ii->replies), "%s", k->replies);
 	sl_xdp_verdicts(x, ii->verdicts);
 	ii->offenders = g->offenders.cnt[k->xdp];
 }

@@ -12,6 +12,7 @@
 #include "rpc/rpc.h"
 #include "worker/upstream.h"
 #include "worker/worker.h"
+#include "xio/rss.h"
 
 enum { MAILBOX_LEN = 1024 };
 
@@ -31,6 +32,7 @@ void sl_worker_mailbox_close(struct sl_worker *w)
 			sl_rpc_dial_drop(m->transport);
 		if (m->verb == SL_WORKER_ROUTES)
 			sl_routes_put(m->routes);
+		sl_rss_list_put(m->rss);
 		for (uint32_t i = 0; i < m->listener_cnt; i++)
 			close(m->listeners[i].fd);
 		free(m->listeners);
@@ -99,6 +101,7 @@ unsigned sl_worker_read_mailbox(struct sl_worker *w)
 			break;
 		case SL_WORKER_LINK: set_link(w, m); break;
 		case SL_WORKER_ROUTES: sl_net_set_routes(&w->net, m->routes); break;
+		case SL_WORKER_RSS: sl_net_set_rss(&w->net, m->rss); break;
 		case SL_WORKER_LISTEN:
 			sl_sock_exclude(w->core.sock, m->excluded, m->excluded_cnt);
 			sl_sock_set_listeners(w->core.sock, m->listeners, m->listener_cnt);

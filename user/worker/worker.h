@@ -17,6 +17,7 @@
 struct sl_backend_ref;
 struct sl_mpsc;
 struct sl_routes;
+struct sl_rss_list;
 struct sl_worker_cfg;
 struct sl_tls;
 struct sl_tls_config;
@@ -33,6 +34,7 @@ enum sl_worker_verb {
 	SL_WORKER_ADD_PORT, /* for an added queue */
 	SL_WORKER_LINK,     /* new MTU (`number`) and MAC of `ifindex` */
 	SL_WORKER_ROUTES,
+	SL_WORKER_RSS,
 	SL_WORKER_LISTEN,         /* see sl_sock_set_listeners() */
 	SL_WORKER_UPSTREAM,       /* serves `upstream`, see upstream.h */
 	SL_WORKER_UPSTREAM_LEAVE, /* ends it after its requests */
@@ -55,6 +57,7 @@ struct sl_worker_msg {
 	char why[64];             /* see sl_upstream_set_health() */
 	_Atomic bool *added;      /* set when the worker owns the port */
 	struct sl_routes *routes; /* owns a reference; NULL: none */
+	struct sl_rss_list *rss;  /* likewise */
 	/* Allocated with malloc; with the descriptors, the worker's once sent. */
 	struct sl_sock_listener *listeners;
 	uint32_t listener_cnt, excluded_cnt;

@@ -43,6 +43,9 @@ for n in range(24):
 PY
 check "status names the way" eval "admin /stats | grep -q '\"stack\"' && gw '$SLUICE' status -c '$D/gw.conf' | grep -q 'own/a, own TCP of worker 1: up'"
 
+handed() { gw "$SLUICE" status -c "$D/gw.conf" | grep -q '  replies of servers: handed over between workers: RSS cannot be read: Operation not supported'; }
+check "and that veth has no RSS" handed
+
 end_process "${pid_of[server]}" 5
 check_py "a server that has died is a 503 or 502" <<'PY'
 from raw import *
