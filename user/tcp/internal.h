@@ -431,6 +431,11 @@ void sl_tcp_txq_pop(struct sl_tcp_conn *c);
 void sl_tcp_txq_purge(struct sl_tcp_conn *c);
 /* Removes bytes below `ack`, within the first frame. */
 void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack);
+/*
+ * Returns f, or NULL while the ring has it. After 200 ms in the ring, of a link that is down, a copy
+ * takes its place and is returned.
+ */
+struct sl_frame *sl_tcp_txq_sendable(struct sl_tcp_conn *c, struct sl_frame *f);
 /* Moves bytes from `len` on to a new next frame. Returns false without one; f: not TX. */
 bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len);
 /* Appends FIN once; retried by timer without frames. */

@@ -246,8 +246,8 @@ static bool send_lost(struct sl_tcp_conn *c)
 			continue;
 		if (!t->segs_left)
 			break;
-		if (f->state != SL_FRAME_TX && f->payload_len > c->mss &&
-		    !sl_tcp_txq_split(c, f, c->mss))
+		f = sl_tcp_txq_sendable(c, f);
+		if (!f || (f->payload_len > c->mss && !sl_tcp_txq_split(c, f, c->mss)))
 			break;
 		if (in_flight(c) && in_flight(c) + f->payload_len > c->cwnd)
 			break;
@@ -379,6 +379,7 @@ static void send_probe(struct sl_tcp_conn *c)
 	} else {
 		for (f = frame_of(t, c->txq_head); f && frame_link(f) != c->txq_send; f = f->next)
 			last = f;
+		last = last ? sl_tcp_txq_sendable(c, last) : NULL;
 		if (last && sl_tcp_send_frame(c, last))
 			c->flags |= SL_TCPF_TLP_OUT | SL_TCPF_TLP_RETX;
 	}

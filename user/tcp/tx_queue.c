@@ -292,29 +292,39 @@ void sl_tcp_txq_trim_head(struct sl_tcp_conn *c, uint32_t ack)
 	f->payload_sum = sl_csum_add(payload_of(f), f->payload_len, 0);
 }
 
-bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
+/* Returns a frame with the payload from `off` on, or NULL. */
+static struct sl_frame *copy_rest(const struct sl_tcp_conn *c, struct sl_frame *f, uint32_t off)
 {
 	struct sl_tcp *t = c->tcp;
-	uint32_t n = f->payload_len - len;
-	struct sl_frame *rest;
+	uint32_t n = f->payload_len - off;
+	struct sl_frame *rest = sl_frame_get(t->umem, SL_FRAME_UNACKED, SL_FRAME_HEADROOM);
 
-	if (c->txq_cnt >= max_frames(c) && in_flight(c))
-		return false;
-	rest = sl_frame_get(t->umem, SL_FRAME_UNACKED, SL_FRAME_HEADROOM);
 	if (!rest) {
 		sl_net_drop(t->net, SL_DROP_NO_FRAME);
-		return false;
+		return NULL;
 	}
-	rest->payload_sum = sl_csum_copy(rest->data, payload_of(f) + len, n, 0);
+	rest->payload_sum = sl_csum_copy(rest->data, payload_of(f) + off, n, 0);
 	rest->payload_len = (uint16_t)n;
 	rest->len = (uint16_t)n;
-	rest->seq = f->seq + len;
+	rest->seq = f->seq + off;
 	rest->port = f->port;
 	rest->retain = 1;
 	rest->flags = f->flags;
 	rest->xmit_ns = f->xmit_ns;
 	rest->xmit_cnt = f->xmit_cnt;
 	rest->next = f->next;
+	return rest;
+}
+
+bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
+{
+	struct sl_frame *rest;
+
+	if (c->txq_cnt >= max_frames(c) && in_flight(c))
+		return false;
+	rest = copy_rest(c, f, len);
+	if (!rest)
+		return false;
 	f->next = rest;
 	f->payload_len = (uint16_t)len;
 	f->payload_sum = sl_csum_add(payload_of(f), len, 0);
@@ -324,6 +334,38 @@ bool sl_tcp_txq_split(struct sl_tcp_conn *c, struct sl_frame *f, uint32_t len)
 	c->txq_cnt++;
 	sl_tcp_count_frames(c, 1);
 	return true;
+}
+
+static void replace(struct sl_tcp_conn *c, const struct sl_frame *old, struct sl_frame *f)
+{
+	struct sl_frame *at = frame_of(c->tcp, c->txq_head);
+
+	if (at == old) {
+		c->txq_head = frame_link(f);
+	} else {
+		while (at->next != old)
+			at = at->next;
+		at->next = f;
+	}
+	if (c->txq_tail == frame_link(old))
+		c->txq_tail = frame_link(f);
+}
+
+struct sl_frame *sl_tcp_txq_sendable(struct sl_tcp_conn *c, struct sl_frame *f)
+{
+	struct sl_tcp *t = c->tcp;
+	struct sl_frame *copy;
+
+	if (f->state != SL_FRAME_TX)
+		return f;
+	if (now_ns(t) - f->xmit_ns < SL_TCP_RTO_MIN_US * SL_NS_PER_US)
+		return NULL;
+	copy = copy_rest(c, f, 0);
+	if (!copy)
+		return NULL;
+	replace(c, f, copy);
+	sl_frame_acked(t->umem, f);
+	return copy;
 }
 
 void sl_tcp_txq_purge(struct sl_tcp_conn *c)

@@ -675,28 +675,102 @@ TEST(a_loss_that_cannot_be_sent_yet_has_a_timer)
 	out_skip();
 }
 
+/* A segment is sent, and stays in the ring. */
+static struct sl_frame *send_into_stuck_ring(void)
+{
+	ck_assert_uint_eq(app_send(1, 100), 100);
+	sl_tcp_output(bed.tcp);
+	sl_net_flush(&bed.net); /* but not completed */
+	return sl_fake_sent(&bed.port, sl_fake_sent_cnt(&bed.port) - 1);
+}
+
+static void wait_for_timer(uint64_t ns)
+{
+	sl_net_set_now(&bed.net, bed.net.now_ns + ns);
+	sl_tcp_timer(bed.tcp);
+	sl_tcp_output(bed.tcp);
+	sl_net_flush(&bed.net);
+}
+
 TEST(frames_in_the_ring_are_not_touched)
 {
 	struct sl_frame *f;
 
 	open_plain();
-	ck_assert_uint_eq(app_send(1, 100), 100);
-	sl_tcp_output(bed.tcp);
-	sl_net_flush(&bed.net); /* but not completed */
-	f = sl_fake_sent(&bed.port, 0);
-	sl_net_set_now(&bed.net, bed.net.now_ns + SEC);
-	sl_tcp_timer(bed.tcp);
-	sl_tcp_output(bed.tcp);
-	sl_net_flush(&bed.net);
+	f = send_into_stuck_ring();
+	wait_for_timer(100 * MS);
 	ck_assert_uint_eq(sl_fake_sent_cnt(&bed.port), 1);
 	ck_assert_int_eq(f->state, SL_FRAME_TX);
 	in(.seq = 1, .ack = 101, .hold = true);
-	struct sl_frame *frames[1];
-
-	ck_assert_uint_eq(bed.port.port.ops->rx_burst(&bed.port.port, frames, 1, 0), 1);
-	sl_net_input(&bed.net, frames, 1, bed.net.now_ns);
+	take_held();
 	ck_assert_int_eq(f->state, SL_FRAME_TX); /* acknowledged while the kernel still reads it */
 	ck_assert_uint_eq(f->retain, 0);
 	sl_fake_complete(&bed.port, 1);
 	ck_assert_int_eq(f->state, SL_FRAME_FREE);
+}
+
+/* The ring of a link that is down keeps its frames. */
+TEST(a_frame_that_its_ring_keeps_is_repeated_as_a_copy)
+{
+	struct sl_frame *f, *copy;
+	uint8_t before[1514];
+
+	open_plain();
+	f = send_into_stuck_ring();
+	memcpy(before, f->data, f->len);
+	wait_for_timer(SEC);
+	ck_assert_uint_eq(sl_fake_sent_cnt(&bed.port), 2);
+	copy = sl_fake_sent(&bed.port, 1);
+	ck_assert_uint_eq(copy->len, f->len);
+	ck_assert_mem_eq(f->data, before, f->len);
+	ck_assert_mem_eq(copy->data + copy->len - 100, f->data + f->len - 100, 100);
+	ck_assert_uint_eq(stats().retransmits, 1);
+	in(.seq = 1, .ack = 101, .hold = true);
+	take_held();
+	sl_fake_complete(&bed.port, 2);
+	ck_assert_int_eq(f->state, SL_FRAME_FREE);
+	ck_assert_int_eq(copy->state, SL_FRAME_FREE);
+}
+
+static void check_queue(const struct sl_tcp_conn *c)
+{
+	uint32_t cnt = 0, seq = c->snd_una;
+	const struct sl_frame *last = NULL;
+
+	for (const struct sl_frame *f = frame_of(c->tcp, c->txq_head); f; f = f->next) {
+		ck_assert_uint_eq(f->seq, seq);
+		seq += f->payload_len;
+		cnt++;
+		last = f;
+	}
+	ck_assert_uint_eq(seq, c->snd_end);
+	ck_assert_uint_eq(cnt, c->txq_cnt);
+	ck_assert_ptr_eq(last, frame_of(c->tcp, c->txq_tail));
+}
+
+TEST(copies_keep_the_order_of_the_queue)
+{
+	struct sl_tcp_conn *c;
+
+	open_plain();
+	c = bed.app.conn;
+	ck_assert_uint_eq(app_send(1, 3000), 3000);
+	sl_tcp_output(bed.tcp);
+	sl_net_flush(&bed.net);
+	ck_assert_uint_eq(sl_fake_sent_cnt(&bed.port), 3);
+	in(.seq = 1, .ack = 1001, .hold = true);
+	take_held();
+	sl_tcp_lower_mss(c, 700);
+	for (int i = 0; i < 3; i++) {
+		wait_for_timer(2 * SEC);
+		check_queue(c);
+	}
+	sl_fake_complete(&bed.port, UINT32_MAX);
+	for (uint32_t ack = 1301; ack <= 3001; ack += 100) {
+		in(.seq = 1, .ack = ack, .hold = true);
+		take_held();
+		wait_for_timer(2 * SEC);
+		check_queue(c);
+	}
+	ck_assert_uint_eq(c->txq_cnt, 0);
 }
