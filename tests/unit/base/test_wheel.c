@@ -262,7 +262,7 @@ TEST(a_jump_of_centuries_is_quick)
 	ck_assert_uint_eq(advance((UINT64_C(1) << 60) + 5, ALL), 1);
 	ck_assert_uint_eq(advance(UINT64_MAX - 6, ALL), 0);
 	ck_assert_uint_eq(advance(UINT64_MAX - 5, ALL), 1);
-	ck_assert_uint_lt(sl_now_ns() - t0, 100 * SL_NS_PER_MS);
+	ck_assert_uint_lt(sl_now_ns() - t0, 10 * SL_NS_PER_SEC); /* not tick by tick */
 	ck_assert_uint_eq(advance(UINT64_MAX, ALL), 0);
 	ck_assert(sl_timer_pending(&timer[1])); /* UINT64_MAX is never */
 	ck_assert_uint_eq(sl_wheel_next_ns(&w), UINT64_MAX);

@@ -260,7 +260,7 @@ static unsigned dialled_of(unsigned cnt)
 
 static void await_dialled(unsigned cnt)
 {
-	for (unsigned ms = 0; ms < 10000 && dialled_of(cnt) < cnt; ms += 10)
+	for (unsigned ms = 0; ms < 60000 && dialled_of(cnt) < cnt; ms += 10)
 		usleep(10000);
 	ck_assert_uint_eq(dialled_of(cnt), cnt);
 }
@@ -279,6 +279,26 @@ static void start(unsigned cnt)
 	sl_conn_mgr_switch(cm, 1);
 }
 
+static bool is_quiet(void)
+{
+	bool quiet;
+
+	pthread_mutex_lock(&cm->lock);
+	quiet = sl_dial_timer_next_ns(cm) == UINT64_MAX;
+	for (unsigned i = 0; i < FEW; i++)
+		quiet &= !dialers[i]->busy;
+	pthread_mutex_unlock(&cm->lock);
+	return quiet;
+}
+
+/* Attempts that were under way have ended, and none is due. */
+static void await_quiet(void)
+{
+	for (unsigned ms = 0; ms < 60000 && !is_quiet(); ms += 10)
+		usleep(10000);
+	ck_assert(is_quiet());
+}
+
 TEST(all_that_are_down_are_dialled_again_and_again)
 {
 	start(FEW);
@@ -294,7 +314,7 @@ TEST(links_that_are_lost_are_dialled_for)
 	start(FEW);
 	await_dialled(FEW);
 	set_links(FEW, SL_BACKEND_UP);
-	usleep(600000); /* attempts that were under way, and back-off */
+	await_quiet();
 	for (unsigned i = 0; i < FEW; i++)
 		forget(i);
 	usleep(100000);
@@ -320,7 +340,7 @@ TEST(threads_update_no_dialer_while_none_is_due)
 	start(FEW);
 	await_dialled(FEW);
 	set_links(FEW, SL_BACKEND_UP);
-	usleep(600000);
+	await_quiet();
 	update_cnt = looks_now();
 	usleep(200000);
 	ck_assert_uint_eq(looks_now(), update_cnt);
@@ -334,7 +354,7 @@ TEST(retired_dialers_end_and_others_continue)
 	for (unsigned i = 0; i < FEW / 2; i++)
 		ck_assert_int_eq(sl_hash_ring_enter(cm, &pool, &dialers[i], 2), 0);
 	sl_conn_mgr_switch(cm, 2);
-	for (unsigned ms = 0; ms < 10000 && cm->dialer_cnt > FEW / 2; ms += 10) {
+	for (unsigned ms = 0; ms < 60000 && cm->dialer_cnt > FEW / 2; ms += 10) {
 		usleep(10000);
 		sl_conn_mgr_reap(cm);
 	}

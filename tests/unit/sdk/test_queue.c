@@ -27,7 +27,7 @@ static void ask_class(struct fake *f, uint64_t id, unsigned class)
 
 static void end_all(struct sl_backend *b)
 {
-	for (unsigned i = 0; i < served_cnt; i++)
+	for (unsigned i = served_cnt; i-- > 0;) /* the one that began last is not slower */
 		sl_reply(served[i], &(struct sl_reply_args){.body = "y", .body_len = 1});
 	fake_settle(b);
 }

@@ -249,11 +249,11 @@ TEST(the_reply_whose_client_stopped_first_ends_first)
 	for (unsigned i = 0; i < SLOW; i++) {
 		slow[i] = (struct request *)held[i];
 		reply_long(held[i]);
+		slow[i]->credit_ns += 100 * SL_NS_PER_SEC; /* has begun just now */
 	}
-	/* All have begun to wait just now. */
 	ck_assert_uint_eq(b->open_cnt, SLOW + 1);
 	for (unsigned i = 0; i < SLOW; i++)
-		slow[i]->credit_ns -= 2 * SL_NS_PER_SEC;
+		slow[i]->credit_ns -= 102 * SL_NS_PER_SEC;
 	/* One takes a little. */
 	fake_credit(greedy, 1, 8 << 10);
 	fake_settle(b);
