@@ -66,7 +66,7 @@ check_py() {
 	local text=$1
 	shift
 	cat >"$D/test.py"
-	check "$text" cl timeout 90 python3 "$D/test.py" "$@"
+	check "$text" cl timeout 300 python3 "$D/test.py" "$@"
 }
 
 # Retries a command every 50 ms ($WITHIN_PAUSE) for so many seconds.
@@ -206,7 +206,7 @@ gateway_end() {
 	gateway_stop
 }
 
-admin() { gw curl -sS --max-time 10 "http://127.0.0.1:9900$1"; }
+admin() { gw curl -sS --max-time 60 "http://127.0.0.1:9900$1"; }
 
 # stat_sum PATH: a member of /stats (tcp.conns) summed over the workers.
 stat_sum() {

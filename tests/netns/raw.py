@@ -7,7 +7,7 @@ import time
 V4, V6, PORT = "10.99.0.1", "fd99::1", 8080
 
 
-def connect(host=V4, port=PORT, timeout=15):
+def connect(host=V4, port=PORT, timeout=60):
     return socket.create_connection((host, port), timeout=timeout)
 
 
@@ -22,7 +22,7 @@ class Reply:
 class Client:
     """One connection; replies are read one after the other."""
 
-    def __init__(self, host=V4, port=PORT, timeout=15):
+    def __init__(self, host=V4, port=PORT, timeout=60):
         self.s = connect(host, port, timeout)
         self.buf = b""
 

@@ -35,7 +35,7 @@ def call(method, request=b"", **o):
     return stub(method)(request, timeout=o.pop("timeout", 20), **o)
 PY
 	cat "$D/body.py" >>"$D/test.py"
-	check "$service: $text" cl timeout 90 /usr/bin/python3 "$D/test.py"
+	check "$service: $text" cl timeout 200 /usr/bin/python3 "$D/test.py"
 }
 
 for service in t.S t.Stream; do
@@ -77,19 +77,16 @@ left = float(call("left", b"", timeout=10800))  # more than 2^32 microseconds
 expect(f"left of 3 h: {left}", 10700 < left < 11000, True)
 left = float(call("left", b"", timeout=400000))
 expect(f"left of 111 h: {left}", 390000 < left < 410000, True)
-try:
-    call("wait", b"late", timeout=0.3)
-    expect("late", None, "DEADLINE_EXCEEDED")
-except grpc.RpcError as e:
-    expect("late", e.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
-expect("the server knows", eventually(5, lambda: b"False" in call("state", b"late")), True)
+f = stub("wait").future(b"late", timeout=3)
+expect("late", f.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+expect("the server knows", eventually(20, lambda: b"False" in call("state", b"late")), True)
 PY
 grpc "a client that cancels: the server sees it" <<'PY'
 f = stub("wait").future(b"cancelled", timeout=30)
-expect("begun", eventually(5, lambda: call("state", b"cancelled") == b"None"), True)
+expect("begun", eventually(20, lambda: call("state", b"cancelled") == b"None"), True)
 at = time.monotonic()
 f.cancel()
-expect("seen", eventually(5, lambda: b"False" in call("state", b"cancelled")), True)
+expect("seen", eventually(20, lambda: b"False" in call("state", b"cancelled")), True)
 print("after %.1f ms" % ((float(call("state", b"cancelled").decode().strip("(").split(",")[0]) - at) * 1e3))
 PY
 grpc "calls that last do not keep others waiting; many at a time" <<'PY'
@@ -179,7 +176,7 @@ def say(name):
         time.sleep(0.02)
         yield b"x"
 held = channel.stream_stream("/t.Stream/hold")
-call = held(say(b"h1"), timeout=1)
+call = held(say(b"h1"), timeout=5)
 expect("held", next(call), b"held")
 try:
     next(call)

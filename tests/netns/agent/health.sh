@@ -22,7 +22,7 @@ pool three {
 	backend a { endpoint = "http://127.0.0.1:8001" }
 	backend b { endpoint = "http://127.0.0.1:8002" }
 	backend c { endpoint = "http://127.0.0.1:8003" }
-	eject_time = 300ms
+	eject_time = 3s
 	slow_start = 500ms
 }
 pool four {
@@ -68,7 +68,7 @@ later = seen[len(seen) // 2:]
 print(json.dumps({"statuses": collections.Counter(s for s, _ in seen), "later": collections.Counter(s for s, _ in later),
                   "names": collections.Counter(n for _, n in seen)}))
 PY
-load() { cl timeout 90 python3 "$D/load.py" "$1" "$2" >"$D/load.json" && cat "$D/load.json"; }
+load() { cl timeout 200 python3 "$D/load.py" "$1" "$2" >"$D/load.json" && cat "$D/load.json"; }
 # of EXPRESSION: of the last load, as o
 of() { python3 -c "import json, sys; o = json.load(open('$D/load.json')); n = o['names'].get; s = o['statuses'].get; sys.exit(not ($1))"; }
 sets() { gw "$SLUICE" set -c "$D/gw.conf" "$@"; }

@@ -17,8 +17,8 @@ pool() { echo "pool $1 { backend a { endpoint = \"http://127.0.0.1:8001\" } back
 gateway <<CONF
 interface "$GIF" { }
 listener v4 { address = "$V4" port = 8080 }
-$(pool two "progress = 200ms")
-$(pool direct "progress = 200ms batch { policy = direct }")
+$(pool two "progress = 3s")
+$(pool direct "progress = 3s batch { policy = direct }")
 route "/streamed" { pool = two }
 route "/direct" { pool = direct stream = no }
 admin { address = "127.0.0.1" port = 9900 }

@@ -16,8 +16,8 @@ pool hand { backend a { endpoint = "http://127.0.0.1:8001" } }
 pool h2c { backend a { endpoint = "h2c://127.0.0.1:8001" } }
 route "/stock" { pool = stock }
 route "/hand" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes }
-route "/brief" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes stream_timeout = 3s }
-route "/quiet" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes stream_idle_timeout = 2s }
+route "/brief" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes stream_timeout = 8s }
+route "/quiet" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes stream_idle_timeout = 5s }
 route "/h2c" { pool = h2c stream = yes upgrade = {"websocket"} strip_prefix = yes }
 CONF
 
@@ -39,7 +39,7 @@ async def main():
 
 asyncio.run(main())
 PY
-check "stock ends: text, bytes, pings, an orderly close; 20 at a time" cl timeout 90 /usr/bin/python3 "$D/stock.py"
+check "stock ends: text, bytes, pings, an orderly close; 20 at a time" cl timeout 200 /usr/bin/python3 "$D/stock.py"
 
 cat >"$D/opened.py" <<'PY'
 from raw import *
@@ -55,7 +55,7 @@ def head(c):
     head, c.buf = c.buf.split(b"\r\n\r\n", 1)
     return head.lower()
 PY
-hand() { local text=$1; { cat "$D/opened.py"; cat; } >"$D/all.py"; check "$text" cl timeout 90 python3 "$D/all.py"; }
+hand() { local text=$1; { cat "$D/opened.py"; cat; } >"$D/all.py"; check "$text" cl timeout 200 python3 "$D/all.py"; }
 
 cat >"$D/bare.py" <<'PY'
 from raw import *
@@ -65,7 +65,7 @@ for name, fields in (("no key", b"Sec-WebSocket-Version: 13\r\n"),
     c.send(b"GET /stock HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + fields + b"\r\n")
     expect(name, c.reply().status, 400)
 PY
-check "a handshake that its server refuses reaches it as it is" cl timeout 90 python3 "$D/bare.py"
+check "a handshake that its server refuses reaches it as it is" cl timeout 200 python3 "$D/bare.py"
 
 hand "bytes right behind the 101, an end of one half, an end of the server's" <<'PY'
 c = opened("/hand/eager")

@@ -22,22 +22,23 @@ pool all {
 	backend d { endpoint = "shm://$D/d.sock" }
 }
 route "/all" { pool = all deadline = 60s }
-route "/echo" { pool = two deadline = 5s }
-route "/again" { pool = two deadline = 5s idempotent = yes }
+route "/echo" { pool = two deadline = 60s }
+route "/again" { pool = two deadline = 60s idempotent = yes }
+route "/soon" { pool = two deadline = 5s }
 route "/" { respond { status = 200 body = "hello\n" } }
 EOF
 
 # Clients in the background, as many as make work for both backends; then a backend dies and comes back.
 cat >"$D/load.py" <<'EOF'
-import collections, json, threading
+import collections, json, os, threading
 from raw import *
-method, path, seconds, out = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
-seen, lock, end = collections.Counter(), threading.Lock(), time.monotonic() + seconds
+method, path, folder = sys.argv[1:]
+seen, lock = collections.Counter(), threading.Lock()
 def run(i):
     c = None
-    while time.monotonic() < end:
+    while seen["200"] < 1000 or not os.path.exists(folder + "/killed"):
         try:
-            c = c or Client(timeout=10)
+            c = c or Client(timeout=90)
             body = b"x" * 100
             if method == "GET":
                 c.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
@@ -55,29 +56,34 @@ def run(i):
             k, c = "closed", None
         with lock:
             seen[k] += 1
+            if seen["200"] == 100:
+                open(folder + "/under-way", "w").close()
 threads = [threading.Thread(target=run, args=(i,)) for i in range(24)]
 [t.start() for t in threads]
 [t.join() for t in threads]
-json.dump(seen, open(out, "w"))
+json.dump(seen, open(folder + "/seen", "w"))
 EOF
 
 # under_load METHOD PATH ALLOWED-STATUSES: with a backend that is killed twice in between
 under_load() {
-	cl python3 "$D/load.py" "$1" "$2" 4 "$D/seen" &
+	rm -f "$D/under-way" "$D/killed"
+	cl timeout 200 python3 "$D/load.py" "$1" "$2" "$D" &
 	local load=$!
+	within 60 test -e "$D/under-way"
 	for _ in 1 2; do
-		sleep 0.7
 		kill_backend a
 		sleep 0.7
 		backend a echo --delay-us 2000
+		sleep 0.7
 	done
+	touch "$D/killed"
 	wait "$load" || return 1
 	cat "$D/seen"
 	python3 - "$D/seen" "$3" <<'EOF'
 import json, sys
 seen = json.load(open(sys.argv[1]))
 allowed = sys.argv[2].split(",")
-sys.exit(not (seen.get("200", 0) > 100 and all(k in allowed for k in seen)))
+sys.exit(not (seen["200"] >= 1000 and all(k in allowed for k in seen)))
 EOF
 }
 check "GET while a backend is killed: all are answered" under_load GET /echo 200
@@ -113,7 +119,8 @@ restart() {
 	cat "$D/status"
 	[ "$(cat "$D/status")" = 200 ]
 }
-check "the only backend restarts: a request waits for it" restart
+# On a busy host it may take longer than requests wait for it (SL_BATCH_PATIENCE_NS).
+check "the only backend restarts: a request waits for it" within 60 restart
 backend b echo
 check "ready again" within 30 eval 'admin /readyz | grep -q ^ready'
 
@@ -174,7 +181,7 @@ kill -STOP "${pid_of[a]}" "${pid_of[b]}"
 check_py "backends that stand still: 504 by the deadline" <<'EOF'
 from raw import *
 t = time.monotonic()
-r = post("/echo", b"x")
+r = post("/soon", b"x")
 print(r, time.monotonic() - t)
 sys.exit(r.status not in (502, 503, 504))
 EOF

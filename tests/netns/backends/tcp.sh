@@ -36,18 +36,18 @@ pool fall {
 	batch { max_latency = 10s }
 	backend a { endpoint = "rdma://10.99.0.2:7471" fallback = "tcp://10.99.0.2:7471" key_file = "$D/key" }
 }
-route "/four" { pool = four deadline = 10s }
-route "/six" { pool = six deadline = 10s }
-route "/name" { pool = name deadline = 10s }
-route "/both" { pool = both deadline = 10s idempotent = yes }
-route "/fall" { pool = fall deadline = 10s }
+route "/four" { pool = four deadline = 60s }
+route "/six" { pool = six deadline = 60s }
+route "/name" { pool = name deadline = 60s }
+route "/both" { pool = both deadline = 60s idempotent = yes }
+route "/fall" { pool = fall deadline = 60s }
 EOF
 
 is_up() { [ "$(metric "sluice_backend_up{worker=\"0\",pool=\"$1\"")" -eq "${2:-1}" ]; }
 answers() { [ "$(cl curl -sf --max-time 5 -d "$2" "http://$V4:8080/$1")" = "$2" ]; }
 returns_bytes() {
 	head -c "$2" /dev/urandom >"$D/body"
-	cl curl -sf --max-time 30 --data-binary "@$D/body" -H 'Expect:' "http://$V4:8080/$1" | cmp - "$D/body"
+	cl curl -sSf --max-time 60 --data-binary "@$D/body" -H 'Expect:' -o "$D/back" "http://$V4:8080/$1" && cmp "$D/back" "$D/body"
 }
 for p in four six name fall; do
 	check "$p: the backend is up" within 30 is_up $p
@@ -107,7 +107,7 @@ check "one with the key is, again" within 30 is_up four
 check "and answers" within 30 answers four again
 
 # Backends end under load: repeatable requests are repeated, and a backend that drains loses nothing.
-load() { cl wrk -t1 -c8 -d3s "http://$V4:8080/both" >"$D/wrk"; }
+load() { cl wrk -t1 -c8 -d3s --timeout 20s "http://$V4:8080/both" >"$D/wrk"; }
 no_errors() { ! grep -q 'Non-2xx\|Socket errors' "$D/wrk" && grep -q '[1-9][0-9]* requests in' "$D/wrk"; }
 under_load() {
 	load &

@@ -14,7 +14,7 @@ route "/get" { respond { status = 200 body = "got\n" } methods = {GET, HEAD} }
 route "/both" { respond { status = 200 body = "fixed\n" } methods = {GET} }
 route "/both" { pool = echo methods = {POST, PUT} }
 route "/small" { pool = echo max_body = 10 }
-limits { max_head = 4k max_target = 1k max_headers = 20 max_body = 1m header_timeout = 1s body_timeout = 1s idle_timeout = 2s }
+limits { max_head = 4k max_target = 1k max_headers = 20 max_body = 1m }
 EOF
 
 check_py "ambiguous and malformed requests get 400 and are closed" <<'EOF'
@@ -88,6 +88,8 @@ r = ask(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\nExpect: 1
 expect("refused", r.status, 413)
 EOF
 
+sed -i 's/^limits {/& header_timeout = 1s body_timeout = 1s idle_timeout = 2s/' "$D/gw.conf"
+check "a reload with short time-outs" gw "$SLUICE" reload -c "$D/gw.conf"
 check_py "slow bodies end in 408, slow heads and idle connections in a close" <<'EOF'
 from raw import *
 c = Client()
