@@ -59,7 +59,7 @@ threads = [threading.Thread(target=run) for _ in range(16)]
 print(dict(seen), f"longest {longest * 1000:.0f} ms")
 sys.exit(seen != {200: 240})
 PY
-all_answered() { cl timeout 90 python3 "$D/load.py" "$1"; }
+all_answered() { cl timeout 200 python3 "$D/load.py" "$1"; }
 check "ten of eleven servers are dead: all requests are answered" all_answered '/bytes?3'
 check "and all of a route that streams" all_answered '/chunks'
 check_py "uploads too, with what was on its way to a dead server" <<'PY'

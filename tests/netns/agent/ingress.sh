@@ -31,7 +31,7 @@ ingress() { # LOG OPTION...: options besides --to
 AS=()
 ingress root --user "$RUN_AS" --listen "127.0.0.1:50051,[::1]:50051,unix:$D/root/root.sock"
 within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
-calls() { cl timeout 60 /usr/bin/python3 "$here/agent/unmodified.py" "$1"; }
+calls() { cl timeout 200 /usr/bin/python3 "$here/agent/unmodified.py" "$1"; }
 check "over TCP: calls, streams, metadata, statuses, deadlines, cancellation" calls 127.0.0.1:50051
 check "over a Unix socket" calls "unix:$D/root/root.sock"
 cat >"$D/more.py" <<'PY'
@@ -48,8 +48,8 @@ expect("the server's health", channel.unary_unary("/grpc.health.v1.Health/Check"
 info = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
 expect("its reflection", next(info(iter([b"\x3a\x00"]), timeout=20)), b"\x12\x02\x3a\x00\x3a\x04\x08\x2a\x12\x00")
 PY
-check "many connections of one host; health and reflection are the server's" cl timeout 60 /usr/bin/python3 "$D/more.py"
-echoes() { cl timeout 60 /usr/bin/python3 -c 'import grpc, sys
+check "many connections of one host; health and reflection are the server's" cl timeout 200 /usr/bin/python3 "$D/more.py"
+echoes() { cl timeout 200 /usr/bin/python3 -c 'import grpc, sys
 assert grpc.insecure_channel(sys.argv[1]).unary_unary("/t.S/echo")(b"x", timeout=20) == b"x"' "$1"; }
 kill_backend agent
 agent

@@ -21,13 +21,13 @@ CONF
 unary=(empty_unary large_unary custom_metadata status_code_and_message every_status special_status_message
 	unimplemented_method unimplemented_service timeout_on_sleeping_server cancel_after_begin)
 for name in "${unary[@]}"; do
-	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8080" "$name"
+	check "grpcio: $name" cl timeout 200 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8080" "$name"
 done
 for name in $(/usr/bin/python3 "$here/grpc/streams.py" --list); do
-	check "grpcio, streams: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/streams.py" "$V4:8080" "$name"
+	check "grpcio, streams: $name" cl timeout 200 /usr/bin/python3 "$here/grpc/streams.py" "$V4:8080" "$name"
 done
 for name in $(/usr/bin/python3 "$here/grpc/compressed.py" --list); do
-	check "grpcio, compressed: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/compressed.py" "$V4:8080" "$name"
+	check "grpcio, compressed: $name" cl timeout 200 /usr/bin/python3 "$here/grpc/compressed.py" "$V4:8080" "$name"
 done
 grpc_js_cases "$V4:8080"
 finish

@@ -14,6 +14,7 @@ import time
 
 conns = 0
 lock = threading.Lock()
+go_on = threading.Semaphore(0)  # for one more event, or one that is held
 counts = {}  # path -> requests seen
 gone = {}  # path -> when the client's side closed
 slow = most_slow = opened = most_opened = 0  # at a time
@@ -176,13 +177,21 @@ class Conn(threading.Thread):
             self.reply(b"200 OK", b"slow")
         elif path == "/most":
             self.reply(b"200 OK", b"%d %d" % (most_slow, most_opened))
+        elif path == "/held":
+            if not go_on.acquire(timeout=60):
+                return False
+            self.reply(b"200 OK", b"held")
+        elif path == "/next-event":
+            go_on.release()
+            self.reply(b"200 OK", b"")
         elif path == "/events":
             self.s.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                            b"Transfer-Encoding: chunked\r\n\r\n")
             for i in range(3):
                 event = b"data: %d %.6f\n\n" % (i, time.monotonic())
                 self.s.sendall(b"%x\r\n%s\r\n" % (len(event), event))
-                time.sleep(0.3)
+                if not go_on.acquire(timeout=60):
+                    return False
             self.s.sendall(b"0\r\n\r\n")
         else:
             self.reply(b"404 Not Found", b"no such path: " + target)

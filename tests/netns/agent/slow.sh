@@ -140,7 +140,7 @@ for s in socks:
     s.close()
 PY
 for c in "${cases[@]}"; do
-	check "$c: memory is bounded, and another is served" cl timeout 90 python3 "$D/slow.py" "$c" "${pid_of[$c]}" "$(gateway_child)" "/run/sluice/$GIF.sock"
+	check "$c: memory is bounded, and another is served" cl timeout 200 python3 "$D/slow.py" "$c" "${pid_of[$c]}" "$(gateway_child)" "/run/sluice/$GIF.sock"
 	[ -z "${SL_VERBOSE:-}" ] || cat "$D/out"
 done
 finish

@@ -50,7 +50,7 @@ def leave(c):
     c.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     c.close()
 PY
-ends() { local text=$1; { cat "$D/ends.py"; cat; } >"$D/all.py"; check "$text" cl timeout 60 python3 "$D/all.py"; }
+ends() { local text=$1; { cat "$D/ends.py"; cat; } >"$D/all.py"; check "$text" cl timeout 200 python3 "$D/all.py"; }
 
 ends "a server of IPv6" <<'PY'
 expect("ready", eventually(20, lambda: get("/six/x").status == 200), True)

@@ -6,6 +6,7 @@
 
 arena 2
 server() {
+	rm -f "$D/server.log"
 	nsenter --net="/run/netns/$C" /usr/bin/python3 "$here/agent/server.py" 10.99.0.2:8000 >"$D/server.log" 2>&1 </dev/null &
 	pid_of[server]=$!
 	within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
@@ -41,7 +42,7 @@ for n in range(24):
         c.send(b"POST %s/sum HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) + body)
         expect("body", c.reply().body.decode(), hashlib.sha256(body).hexdigest())
 PY
-check "status names the way" eval "admin /stats | grep -q '\"stack\"' && gw '$SLUICE' status -c '$D/gw.conf' | grep -q 'own/a, own TCP of worker 1: up'"
+check "status names the way" within 10 eval "admin /stats | grep -q '\"stack\"' && gw '$SLUICE' status -c '$D/gw.conf' | grep -q 'own/a, own TCP of worker 1: up'"
 
 handed() { gw "$SLUICE" status -c "$D/gw.conf" | grep -q '  replies of servers: handed over between workers: RSS cannot be read: Operation not supported'; }
 check "and that veth has no RSS" handed

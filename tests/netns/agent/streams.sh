@@ -271,7 +271,7 @@ for s in socks:
 PY
 for slow in client server; do
 	check "a slow $slow stops the other end, in bounded memory" \
-		cl timeout 90 python3 "$D/memory.py" "$([ $slow = client ] && echo "${pid_of[agent]}" || echo "${pid_of[other]}")" "$slow"
+		cl timeout 200 python3 "$D/memory.py" "$([ $slow = client ] && echo "${pid_of[agent]}" || echo "${pid_of[other]}")" "$slow"
 	[ -z "${SL_VERBOSE:-}" ] || cat "$D/out"
 done
 finish

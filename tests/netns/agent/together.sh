@@ -30,7 +30,7 @@ route "/h2-stream" { pool = h2 strip_prefix = yes stream = yes }
 route "/bulk" { pool = one strip_prefix = yes priority = bulk }
 route "/urgent" { pool = one strip_prefix = yes priority = latency }
 route "/urgent-stream" { pool = one strip_prefix = yes priority = latency stream = yes }
-route "/soon" { pool = one strip_prefix = yes deadline = 300ms }
+route "/soon" { pool = one strip_prefix = yes deadline = 2s }
 route "/late" { pool = look strip_prefix = yes deadline = 300ms }
 route "/late-stream" { pool = look strip_prefix = yes deadline = 300ms stream = yes }
 route "/look" { pool = look strip_prefix = yes }
@@ -69,7 +69,7 @@ PY
 
 cat >"$D/kept.py" <<'PY'
 from raw import *
-import threading
+import os, threading
 order = []
 def asked(path, name, method="POST"):
     """One that is on its way, and in `order` once it is answered."""
@@ -81,39 +81,51 @@ def asked(path, name, method="POST"):
     return t
 def seen(path):
     return int(get("/look1/count?" + path).body)
+def told(name):
+    expect("told: " + name, eventually(40, lambda: os.path.exists(f"{sys.argv[1]}/{name}")), True)
+def let_first_go():
+    expect("let go", get("/look1/next-event").status, 200)
 PY
 # So many wait in the agent.
 one_waits() { admin /metrics | grep -qE "^sluice_server_waiting\{agent=\"0\",server=\"one/a\"\} $1\$"; }
 urgent_first() {
-	cl timeout 60 python3 - <<'PY'
+	cl timeout 100 python3 - "$D" <<'PY' &
 from kept import *
-threads = [asked("/bulk/slow?1.5", "first")]
-expect("it has the server", eventually(10, lambda: seen("/slow") == 1), True)
+threads = [asked("/bulk/held", "first")]
+expect("it has the server", eventually(20, lambda: seen("/held") == 1), True)
 threads += [asked("/bulk/slow-bulk?0.05", "bulk") for i in range(5)]
-time.sleep(0.4)
+told("five")
 threads += [asked("/urgent-stream/slow-urgent?0.05", "stream"), asked("/urgent/slow-urgent?0.05", "whole")]
+told("seven")
+let_first_go()
 [t.join() for t in threads]
 expect("order", (order[0], sorted(order[1:3]), order[3:]), ("first", ["stream", "whole"], ["bulk"] * 5))
 PY
+	local client=$!
+	within 30 one_waits 5 && touch "$D/five"
+	within 30 one_waits 7 && touch "$D/seven"
+	wait $client
 }
 export PYTHONPATH=$D:$PYTHONPATH
 check "what is urgent, whole or as a stream, overtakes what waits" urgent_first
 
 cancelled() {
-	cl timeout 60 python3 - "$D" <<'PY' &
+	cl timeout 100 python3 - "$D" <<'PY' &
 from kept import *
-import os, socket, struct
-first = asked("/bulk/slow?4", "first")
-expect("it has the server", eventually(10, lambda: seen("/slow") == 2), True)
+import socket, struct
+first = asked("/bulk/held", "first")
+expect("it has the server", eventually(20, lambda: seen("/held") == 2), True)
 gone = [Client(), Client()]
 gone[0].send(b"POST /bulk/slow-left?0 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
 gone[1].send(b"POST /urgent-stream/slow-left?0 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
 late = asked("/soon/slow-late?0", "late")
-expect("told to leave", eventually(20, lambda: os.path.exists(sys.argv[1] + "/waiting")), True)
+told("waiting")
 for c in gone:
     c.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     c.close()
 late.join()
+told("left")
+let_first_go()
 first.join()
 last = asked("/bulk/slow-last?0", "last")
 last.join()
@@ -121,7 +133,8 @@ expect("order", order, ["late: 504", "first", "last"])
 expect("seen", (seen("/slow-left"), seen("/slow-late"), seen("/slow-last")), (0, 0, 1))
 PY
 	local client=$!
-	within 10 one_waits '[23]' && touch "$D/waiting"
+	within 30 one_waits '[23]' && touch "$D/waiting"
+	within 30 one_waits 0 && touch "$D/left"
 	wait $client
 }
 check "who waits there and leaves, or is late, never reaches the server" cancelled
@@ -132,8 +145,8 @@ for path in ("/late", "/late-stream"):
     began = time.monotonic()
     r = get(f"{path}/wait/{path[1:]}")
     expect(path, r.status, 504)
-    expect("the server is told", eventually(5, lambda: get(f"/look/gone?/wait/{path[1:]}").body != b""), True)
+    expect("the server is told", eventually(20, lambda: get(f"/look/gone?/wait/{path[1:]}").body != b""), True)
     took = float(get(f"/look/gone?/wait/{path[1:]}").body) - began
-    expect(f"when: {took:.3f} s", 0.29 < took < 5, True)
+    expect(f"when: {took:.3f} s", took > 0.29, True)
 PY
 finish

@@ -194,7 +194,7 @@ for method, code in (("fail", grpc.StatusCode.INTERNAL), ("break_off", grpc.Stat
     except grpc.RpcError as e:
         expect(method, e.code(), code)
 PY
-check "gRPC: messages of all sizes both ways, exceptions" cl timeout 90 /usr/bin/python3 "$D/grpc_test.py"
+check "gRPC: messages of all sizes both ways, exceptions" cl timeout 200 /usr/bin/python3 "$D/grpc_test.py"
 
 check_py "SIGTERM: what was accepted is answered, and the process ends" "${pid_of[served]}" "$D/served.log" <<'PY'
 from raw import *

@@ -205,7 +205,7 @@ found = [json.loads(post("/sklearn/", images[i].astype("u1").tobytes()).body)["d
 expect("sklearn: digits of 20", sum(a == b for a, b in zip(found, digits)) >= 18, True)
 expect("sklearn, too long", post("/sklearn/", b"x" * 65).status, 400)
 PY
-check "the examples" cl timeout 90 /usr/bin/python3 "$D/examples.py"
+check "the examples" cl timeout 200 /usr/bin/python3 "$D/examples.py"
 
 check_py "threads and collections in the middle of replies: every request ends" <<'PY'
 from raw import *

@@ -117,14 +117,14 @@ come_back() {
 }
 lost=()
 for way in again once; do
-	load 3s /$way &
+	load 60s /$way &
 	wrk=$!
 	sleep 1
 	read -ra of_one < <(own 1)
 	lose "${of_one[@]}"
 	check "a worker whose backends are all killed is connected with others" within 30 eval '[ "$(borrowed 1)" -ge 2 ] && [ "$(metric "sluice_service_connected{worker=\"1\"")" -ge 2 ]'
 	check "and other workers are not" [ "$(borrowed 0)" -eq 0 -a "$(borrowed 2)" -eq 0 ]
-	wait $wrk
+	end_load
 	if [ $way = again ]; then
 		check "no request fails that may be repeated" clean
 	else

@@ -51,8 +51,8 @@ expect("served again after each", ok, True)
 expect("statuses", sorted(s for s in seen if seen[s]), [200, 503] if refused else [200])
 EOF
 check "soft: nobody is refused because a backend stood still" \
-	cl timeout 90 python3 "$D/stalls.py" /soft "${pid_of[soft]}" none
-check "hard: it does" cl timeout 90 python3 "$D/stalls.py" /hard "${pid_of[hard]}" refused
+	cl timeout 200 python3 "$D/stalls.py" /soft "${pid_of[soft]}" none
+check "hard: it does" cl timeout 200 python3 "$D/stalls.py" /hard "${pid_of[hard]}" refused
 
 # 4 in 20 ms are served; 64 at once are 320 ms behind each other, for as long as it lasts.
 shed() { metric 'sluice_exchanges_total{worker="0",outcome="shed"}'; }

@@ -39,7 +39,7 @@ def fails(f):
 PY
 		cat -
 	} >"$D/test.py"
-	check "$1" cl timeout 90 /usr/bin/python3 "$D/test.py"
+	check "$1" cl timeout 200 /usr/bin/python3 "$D/test.py"
 }
 
 for way in "a backend of the SDK: sdk.Unary/Echo sdk.Stream/Echo" "an agent: t.S/echo t.Stream/talk"; do

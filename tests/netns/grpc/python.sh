@@ -57,7 +57,7 @@ CONFIG
 kill_backend dead
 # The distribution's Python is the one that has grpcio.
 for name in $(/usr/bin/python3 "$here/grpc/cases.py" --list); do
-	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8080" "$name"
+	check "grpcio: $name" cl timeout 200 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8080" "$name"
 done
 
 # A set that is none: one line, with the place in the configuration.
@@ -70,7 +70,7 @@ bad_set() {
 check "a descriptor set that is cut is refused, with file and line" bad_set
 
 # Watches while things happen. watch NAME: what is told, a line each, ends in $D/watch.NAME.
-watch() { cl timeout 60 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8080" --watch "$1" >"$D/watch.$1" 2>&1 & }
+watch() { cl timeout 200 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8080" --watch "$1" >"$D/watch.$1" 2>&1 & }
 told() {
 	[ "$(tr '\n' ' ' <"$D/watch.$1")" = "$2 " ] || {
 		echo "told of $1: $(tr '\n' ' ' <"$D/watch.$1")" >"$D/out"

@@ -61,14 +61,14 @@ check "the same with more than fits into a window" replies 405 /only 2000000
 check "a fixed reply to an upload" replies 200 / 900000
 
 nghttp_many() {
-	cl timeout 60 nghttp -n -m 50 "$URL/echo/a" >"$D/nghttp" 2>&1 && ! grep -qi error "$D/nghttp"
+	cl timeout 200 nghttp -n -m 50 "$URL/echo/a" >"$D/nghttp" 2>&1 && ! grep -qi error "$D/nghttp"
 }
 check "nghttp: 50 requests at once" nghttp_many
-nghttp_body() { [ "$(cl timeout 60 nghttp "$URL/")" = hello ]; }
+nghttp_body() { [ "$(cl timeout 200 nghttp "$URL/")" = hello ]; }
 check "nghttp: the body" nghttp_body
 
 load() {
-	cl timeout 120 h2load "$@" >"$D/h2load" 2>&1
+	cl timeout 300 h2load "$@" >"$D/h2load" 2>&1
 	cat "$D/h2load"
 	grep -q "requests: $N total, $N started, $N done, $N succeeded, 0 failed, 0 errored" "$D/h2load"
 }
@@ -81,7 +81,7 @@ check "h2load: with bodies" load -n $N -c 20 -m 20 -t 1 -d "$D/kb" "$URL/echo"
 
 python3 "$here/h2/frames.py" --list >"$D/cases"
 while read -r name; do
-	check "GOAWAY: $name" cl timeout 60 python3 "$here/h2/frames.py" "$V4:8080" "$name"
+	check "GOAWAY: $name" cl timeout 200 python3 "$here/h2/frames.py" "$V4:8080" "$name"
 done <"$D/cases"
 
 gateway_stop

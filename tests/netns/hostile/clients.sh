@@ -95,7 +95,7 @@ quiet = [connect() for _ in range(1000)]
 expect("beside them", post("/echo", b"abc").body, b"abc")
 EOF
 
-check "200 clients that stop in the middle of a body" cl timeout 60 python3 -c '
+check "200 clients that stop in the middle of a body" cl timeout 200 python3 -c '
 from raw import *
 cs = [Client() for _ in range(200)]
 for c in cs:

@@ -48,6 +48,8 @@ hostile() {
 	check_leftovers
 }
 
+many_skipped() { [ "$(metric sluice_tcp_sack_scans_skipped_total)" -gt 10000 ]; }
+
 # hostile_groups FAMILY: all attacks, for so long that each of them comes to its end, and what they are counted as.
 hostile_groups() {
 	local group
@@ -55,7 +57,9 @@ hostile_groups() {
 		hostile "$1" "${HOLD:-20}" "$group"
 	done
 	check "floods of HTTP/2 are counted" eval '[ "$(metric "sluice_front_errors_total{worker=\"0\",error=\"h2_flood\"")" -gt 0 ]'
-	check "acknowledgements without news are" eval '[ "$(metric sluice_tcp_sack_scans_skipped_total)" -gt 10000 ]'
+	# A busy host sends fewer in that time.
+	for _ in 1 2 3 4 5; do many_skipped || hostile "$1" "${HOLD:-20}" SackFlood; done
+	check "acknowledgements without news are" many_skipped
 }
 
 [ "$NAME" = hostile/neighbours ] || return 0

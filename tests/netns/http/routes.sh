@@ -75,7 +75,7 @@ while not os.path.exists("$D/reloaded"):
 expect("after", statuses(), [404, 200])
 EOC
 reloads() { grep -c "reload: in force: " "$D/gw.log"; }
-cl timeout 60 python3 "$D/stay.py" >"$D/stay.out" 2>&1 &
+cl timeout 200 python3 "$D/stay.py" >"$D/stay.out" 2>&1 &
 stays=$!
 within 30 test -e "$D/asked"
 before=$(reloads)

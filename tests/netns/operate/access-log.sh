@@ -6,7 +6,7 @@
 arena
 cl ip addr add 10.99.0.3/24 dev "$CIF"
 backend echo echo
-backend slow echo --delay-us 3000000
+backend slow echo --delay-us 20000000
 backend dead echo
 backend lost echo --delay-us 20000000
 mkdir "$D/log"
@@ -81,7 +81,7 @@ ask_for("/slow/late", 504, b"x-left-ms: 100\r\n")
 ask_for("/dead/x", 503)
 c = Client()
 c.send(b"GET /slow/gone HTTP/1.1\r\nHost: x\r\n\r\n")
-time.sleep(0.3)
+time.sleep(2)
 c.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 port = c.s.getsockname()[1]
 c.s.close()
@@ -131,7 +131,7 @@ line_of("/sluice.demo.Echo/Echo", status=200, grpc_status=0, outcome="ok", proto
 line_of("/no.Such/Thing", status=200, grpc_status=12, outcome="no_route", protocol="grpc")
 line_of("sum", status=200, outcome="ok", protocol="datagram", request_bytes=3, reply_bytes=3, route="/echo")
 EOF
-check "HTTP/2, gRPC and datagrams" cl timeout 90 /usr/bin/python3 "$D/protocols.py" "$LOG"
+check "HTTP/2, gRPC and datagrams" cl timeout 200 /usr/bin/python3 "$D/protocols.py" "$LOG"
 
 check_py "what a client sends is escaped" "$LOG" <<'EOF'
 import datagram_client

@@ -45,7 +45,7 @@ overrun() {
 	local status
 	[ "$(kernel_drops)" -eq 0 ] || { echo "dropped before"; return 1; }
 	kill -STOP "$(gateway_child)"
-	cl timeout 60 python3 "$D/segments.py" "$CIF"
+	cl timeout 200 python3 "$D/segments.py" "$CIF"
 	status=$?
 	kill -CONT "$(gateway_child)"
 	return $status

@@ -50,7 +50,7 @@ try:
 except grpc.RpcError as e:
     assert e.code() == grpc.StatusCode.UNIMPLEMENTED, e
 END
-check "a gRPC call" cl timeout 60 /usr/bin/python3 "$D/call.py"
+check "a gRPC call" cl timeout 200 /usr/bin/python3 "$D/call.py"
 check "all: a request" has all '"path": "/echo/x".* "status": 200'
 check "all: an error" has all '"path": "/nowhere".* "status": 404'
 check "all: a call, with its gRPC status" has all '"path": "/no.Such/Thing".* "grpc_status": 12'

@@ -28,7 +28,7 @@ for path, status, last, sampled in ((b"/get", 200, 1, 1), (b"/get", 200, 2, 0), 
 call = grpc.insecure_channel("10.99.0.1:8080").unary_unary("/sluice.demo.Echo/Echo", lambda m: m, lambda m: m)
 expect("gRPC", call(b"12345", timeout=20, metadata=[("traceparent", parent(5, 1))]), b"12345")
 END
-check "requests, some of sampled traces" cl timeout 60 /usr/bin/python3 "$D/ask.py"
+check "requests, some of sampled traces" cl timeout 200 /usr/bin/python3 "$D/ask.py"
 counted() { [ "$(metric rpc_server_duration_seconds_count)" = 1 ] && [ "$(metric http_server_request_duration_seconds_count)" = 4 ]; }
 check "all are counted" within 10 counted
 

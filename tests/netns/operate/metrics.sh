@@ -54,7 +54,7 @@ try:
 except grpc.RpcError as e:
     expect("gRPC status", e.code(), grpc.StatusCode.UNIMPLEMENTED)
 END
-check "requests with many statuses" cl timeout 60 /usr/bin/python3 "$D/ask.py"
+check "requests with many statuses" cl timeout 200 /usr/bin/python3 "$D/ask.py"
 
 # The samples of the three kinds: LABELS STATUS CLASS COUNT
 is_at() { [ "$(metric "$1")" = "$2" ]; }

@@ -83,10 +83,10 @@ check "it is free" within 10 can_bind 4 tcp "$V4" 81
 
 # --- a port that another program has ---
 
-gw timeout 60 python3 -c '
+gw timeout 300 python3 -c '
 import socket, time
 s = socket.create_server(("10.99.0.1", 9081))
-time.sleep(60)' &
+time.sleep(300)' &
 server=$!
 within 10 eval 'gw ss -Htln | grep -q :9081'
 config 'listener any { port = 8080 } listener other { port = 9081 }'

@@ -60,7 +60,7 @@ assert " 414" in head.split("\n")[0] and len(ids) == 1 and (ids == ["mine"] or l
 json.dump(spans, open(state, "w"))
 PY
 for version in --http1.1 --http2-prior-knowledge; do
-	check "$version: ids and traces, without a collector" cl timeout 60 python3 "$D/ask.py" "http://$V4:8080" $version "$D/spans$version.json"
+	check "$version: ids and traces, without a collector" cl timeout 200 python3 "$D/ask.py" "http://$V4:8080" $version "$D/spans$version.json"
 done
 check "failed requests to the collector are counted" within 20 eval '[ "$(metric sluice_trace_requests_failed_total)" -ge 1 ]'
 cat >"$D/see.py" <<'PY'

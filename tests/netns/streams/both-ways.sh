@@ -100,7 +100,7 @@ EOF
 
 # The distribution's Python is the one that has grpcio.
 for name in $(/usr/bin/python3 "$here/grpc/streams.py" --list); do
-	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/streams.py" "$V4:8080" "$name"
+	check "grpcio: $name" cl timeout 200 /usr/bin/python3 "$here/grpc/streams.py" "$V4:8080" "$name"
 done
 
 # A backend gets what has come of a message at once; `chat` says its words when all of it has.

@@ -54,7 +54,7 @@ class Stream:
             pass
         return self.got
 EOF
-streams() { local text=$1; shift; { cat "$D/streams.py"; cat; } >"$D/all.py"; check "$text" cl timeout 90 /usr/bin/python3 "$D/all.py" "$V4" "$@"; }
+streams() { local text=$1; shift; { cat "$D/streams.py"; cat; } >"$D/all.py"; check "$text" cl timeout 200 /usr/bin/python3 "$D/all.py" "$V4" "$@"; }
 
 streams "a reload without their route and pool leaves them alone" "$gateway_pid" "$D" <<'EOF'
 slow, echo = Stream(b"/slow", b"word"), Stream(b"/echo", b"one", more=True)

@@ -85,7 +85,7 @@ for c in calls:
 print("%.1f s: each has seen it" % (time.monotonic() - at))
 EOF
 check "a backend killed in the midst of a thousand streams: never a clean end" \
-	cl timeout 90 /usr/bin/python3 "$D/killed.py" "$V4" "${pid_of[slow]}"
+	cl timeout 200 /usr/bin/python3 "$D/killed.py" "$V4" "${pid_of[slow]}"
 [ -z "${SL_VERBOSE:-}" ] || cat "$D/out"
 kill -9 "${pid_of[slow]}" 2>/dev/null # where the check has ended before it did
 wait "${pid_of[slow]}" 2>/dev/null

@@ -67,7 +67,7 @@ memory() {
 	local text=$1
 	shift
 	{ cat "$D/memory.py"; cat; } >"$D/all.py"
-	check "$text" cl timeout 90 python3 "$D/all.py" "$@"
+	check "$text" cl timeout 200 python3 "$D/all.py" "$@"
 	[ -z "${SL_VERBOSE:-}" ] || cat "$D/out"
 }
 memory "a thousand clients that stop reading cost less than 64 KiB each" "$V4" "$V6" "$most" "$(gateway_child)" "${pid_of[flood]}" <<'EOF'

@@ -25,6 +25,7 @@ slow_ends() {
 			if [ "$where" = agent ]; then
 				[ $protocol = h1 ] && kind=http || kind=h2c
 				port=$((port + 1))
+				rm -f "$D/server.log"
 				gw /usr/bin/python3 "$here/streams/slow_server.py" $kind-$way $port >"$D/server.log" 2>&1 &
 				pid_of[server]=$!
 				within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
@@ -48,7 +49,7 @@ limits { max_connections = 4096 max_body = 64m send_timeout = 600s send_rate = 0
 memory { frames = 768m }
 admin { address = "127.0.0.1" port = 9900 }
 CONFIG
-			check "$name: a stream costs less than 64 KiB, and others are served" cl timeout 90 \
+			check "$name: a stream costs less than 64 KiB, and others are served" cl timeout 200 \
 				python3 "$here/streams/slow_streams.py" "slow/$way" "$protocol" "$slow" "$N" "$most" \
 				gateway="$(gateway_child)" "$where=${pid_of[$name]}"
 			[ -z "${SL_VERBOSE:-}" ] || cat "$D/out"

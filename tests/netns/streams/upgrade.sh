@@ -41,7 +41,7 @@ def read(s, n, got=b""):
         got += more
     return got
 EOF
-ws() { local text=$1; shift; { cat "$D/ws.py"; cat; } >"$D/all.py"; check "$text" cl timeout 90 python3 "$D/all.py" "$V4" "$@"; }
+ws() { local text=$1; shift; { cat "$D/ws.py"; cat; } >"$D/all.py"; check "$text" cl timeout 200 python3 "$D/all.py" "$V4" "$@"; }
 
 ws "bytes go both ways, and no request is read among them" <<'EOF'
 s, head, rest = opened("/ws")

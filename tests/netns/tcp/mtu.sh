@@ -105,7 +105,7 @@ ask()
 EOF
 living() {
 	rm -f "$D/asked" "$D/lowered"
-	cl timeout 60 python3 "$D/living.py" "$1" "$D" &
+	cl timeout 200 python3 "$D/living.py" "$1" "$D" &
 	pid_of[living]=$!
 	within 30 test -e "$D/asked"
 	ip -n "$G" link set "$GIF" mtu "$2"

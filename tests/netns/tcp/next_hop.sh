@@ -81,7 +81,7 @@ for request in (b"before", b"behind"):
     new_mac()
 print("datagrams")
 EOF
-follows() { cl timeout 60 python3 "$D/follow.py" "$1" "$2" "$CIF"; }
+follows() { cl timeout 200 python3 "$D/follow.py" "$1" "$2" "$CIF"; }
 check "IPv4: idle, uploading and downloading connections, datagrams" follows 04 "$V4"
 check "IPv6: idle, uploading and downloading connections, datagrams" follows 06 "$V6"
 check "changes are counted" [ "$(changes)" -ge 6 ]

@@ -30,14 +30,14 @@ CONFIG
 export CA=$D/a.pem
 for name in empty_unary large_unary custom_metadata status_code_and_message timeout_on_sleeping_server thousand_calls_at_once \
 	server_streaming; do
-	check "grpcio: $name" cl timeout 90 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8443" "$name"
+	check "grpcio: $name" cl timeout 200 /usr/bin/python3 "$here/grpc/cases.py" "$V4:8443" "$name"
 done
 mkdir -p "$BUILD/npm"
 [ -e "$BUILD/npm/node_modules/@grpc/grpc-js" ] || (cd "$BUILD/npm" && timeout 120 npm install --no-audit --no-fund --silent @grpc/grpc-js) >"$D/npm.log" 2>&1
 check "grpc-js is installed" test -e "$BUILD/npm/node_modules/@grpc/grpc-js/package.json"
 export NODE_PATH=$BUILD/npm/node_modules
 for name in empty_unary large_unary custom_metadata status_code_and_message client_streaming ping_pong server_streaming many_at_once; do
-	check "grpc-js: $name" cl timeout 60 node "$here/grpc/cases.js" "$V4:8443" "$name"
+	check "grpc-js: $name" cl timeout 200 node "$here/grpc/cases.js" "$V4:8443" "$name"
 done
 
 cat >"$D/nginx.conf" <<EOC
@@ -71,7 +71,7 @@ handshakes() { echo $(($(metric sluice_tls_full_total) + $(metric sluice_tls_res
 many() {
 	local before
 	before=$(handshakes)
-	cl timeout 60 h2load --h1 -n 2000 -c 4 http://127.0.0.1:8000/ >"$D/said" 2>&1
+	cl timeout 200 h2load --h1 -n 2000 -c 4 http://127.0.0.1:8000/ >"$D/said" 2>&1
 	grep -q "succeeded, 0 failed, 0 errored" "$D/said" && [ $(($(handshakes) - before)) -le 8 ]
 }
 check "2,000 requests over few connections" many

@@ -44,7 +44,7 @@ check "remove, and forget, its former name" eval 'set_edge remove=10.99.0.0/28 r
 
 # A connection that exists is cut off too, and goes on when the rule is gone.
 : >"$D/kept"
-cl timeout 60 python3 - "$D/step" >"$D/kept" 2>&1 <<'EOF' &
+cl timeout 200 python3 - "$D/step" >"$D/kept" 2>&1 <<'EOF' &
 import os, socket, sys, time
 s = socket.create_connection(("10.99.0.1", 8080), 10)
 def ask(limit):

@@ -31,7 +31,7 @@ while not os.path.exists(sys.argv[2] + "/added"):
 assert all(map(ask, connections))
 assert all(ask(http.client.HTTPConnection(sys.argv[1], 8080, timeout=20)) for _ in range(16))
 EOF
-cl timeout 60 python3 "$D/keep.py" "$V4" "$D" >"$D/keep.log" 2>&1 &
+cl timeout 200 python3 "$D/keep.py" "$V4" "$D" >"$D/keep.log" 2>&1 &
 pid_of[keep]=$!
 within 20 test -e "$D/open"
 gw ethtool -L "$GIF" rx 2 tx 2

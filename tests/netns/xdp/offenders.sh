@@ -62,7 +62,7 @@ for i in range(count):
     f.read(size)
 print(*(f"{k}:{v}" for k, v in sorted(got.items())))
 PY
-offend() { cl timeout 60 python3 "$D/offend.py" "$@"; }
+offend() { cl timeout 200 python3 "$D/offend.py" "$@"; }
 
 check "as many refusals as are allowed" eval '[ "$(offend 10.99.0.2 $V4 8080 /few 25)" = "200:5 429:20" ] && served 10.99.0.2 && [ "$(listed)" -eq 0 ]'
 
