@@ -525,7 +525,7 @@ TEST(sigkill_leaves_no_program)
 
 	ck_assert_uint_ne(id, 0);
 	kill_gateway(pid);
-	for (int i = 0; i < 200 && attached("sl0"); i++)
+	for (int i = 0; i < 6000 && attached("sl0"); i++)
 		nanosleep(&pause_10ms, NULL);
 	ck_assert_uint_eq(attached("sl0"), 0);
 	/* Its pins are left, and replaced by the next. */

@@ -58,7 +58,7 @@ python3 -c 'import socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1])
 s.listen()
-time.sleep(30)' "$D/in/in.sock" &
+time.sleep(300)' "$D/in/in.sock" &
 living=$!
 within 10 test -S "$D/in/in.sock"
 check "a start leaves living sockets alone" eval '! gw timeout 20 "$SLUICE" run -c "$D/gw.conf" >"$D/said" 2>&1; cat "$D/said"; grep -q "gw.conf:1: found socket .* Address already in use" "$D/said" && [ -S "$D/in/in.sock" ]'

@@ -142,8 +142,8 @@ check "the access log has cipher and name" within 30 grep -q '"listener": "safe"
 
 ask='GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
 # ticket PORT FILE: takes one; reuse PORT FILE: it is good
-ticket() { printf "$ask" | cl timeout 10 openssl s_client -connect "$V4:$1" -ign_eof -sess_out "$2" >/dev/null 2>&1; }
-reuse() { printf "$ask" | cl timeout 10 openssl s_client -connect "$V4:$1" -ign_eof -sess_in "$2" 2>&1 | grep -q "^Reused, TLSv1.3"; }
+ticket() { printf "$ask" | cl timeout 30 openssl s_client -connect "$V4:$1" -ign_eof -sess_out "$2" >/dev/null 2>&1; }
+reuse() { printf "$ask" | cl timeout 30 openssl s_client -connect "$V4:$1" -ign_eof -sess_in "$2" 2>&1 | grep -q "^Reused, TLSv1.3"; }
 ticket 8443 "$D/own" && ticket 8444 "$D/shared"
 check "a ticket of its own keys" reuse 8443 "$D/own"
 check "which the access log tells" within 30 grep -q '"listener": "safe", "tls": "TLSv1.3", "cipher": "TLS_AES_[^"]*", "resumed": true' "$D/log/access"
@@ -169,7 +169,7 @@ keeper=$!
 within 30 test -e "$D/kept"
 config new
 check "a reload" gw "$SLUICE" reload -c "$D/gw.conf"
-serves() { [ "$(cl timeout 10 openssl s_client -connect "$V4:8443" </dev/null 2>/dev/null | sed -n 's/^subject=CN = //p')" = "$1" ]; }
+serves() { [ "$(cl timeout 30 openssl s_client -connect "$V4:8443" </dev/null 2>/dev/null | sed -n 's/^subject=CN = //p')" = "$1" ]; }
 check "takes the new certificate" within 30 serves new
 touch "$D/kept.go"
 check "and closes no connection" wait $keeper

@@ -58,7 +58,7 @@ try:
 except TimeoutError:
     print("silence", flush=True)
 while not os.path.exists(sys.argv[1] + "2"): time.sleep(0.05)
-s.settimeout(20)
+s.settimeout(60)
 print(s.recv(1000)[:12].decode(), flush=True)
 EOF
 kept=$!

@@ -12,7 +12,7 @@ interface $GIF {}
 listener any { port = 8080 }
 route "/" { respond { status = 200 body = "hello\n" } }
 EOC
-hello() { [ "$(cl curl -sS --max-time 2 "http://$V4:8080/")" = hello ]; }
+hello() { [ "$(cl curl -sS --max-time 10 "http://$V4:8080/")" = hello ]; }
 unready() { admin /readyz | tee "$D/said" | grep -q "$1"; }
 gateway_start
 check "serves" hello
