@@ -10,6 +10,8 @@
 #include "control/admin_impl.h"
 #include "control/request_feed.h"
 
+enum { RUNS = 16, EVENTS_LIMIT = 64 << 20 };
+
 static const struct {
 	unsigned max_conns, timeout_s;
 } budgets[ADMIN_CLASSES] = {
@@ -245,7 +247,11 @@ struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
 	sl_err_set(err, "admin: out of memory");
 	if (!a)
 		return NULL;
-	*a = (struct sl_admin){.control = c, .g = g, .window = w, .socket = {.fd = -1}};
+	*a = (struct sl_admin){.control = c,
+			       .g = g,
+			       .window = w,
+			       .event_limit = EVENTS_LIMIT,
+			       .socket = {.fd = -1}};
 	sl_list_init(&a->listeners);
 	sl_list_init(&a->readers);
 	rc = sl_authz_init(&a->authz, &cfg->admin, err);
@@ -302,10 +308,23 @@ static void run_servers(struct sl_admin *a)
 		MHD_run(a->servers[kind].daemon);
 }
 
+bool sl_admin_is_busy(const struct sl_admin *a)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	for (int kind = 0; kind < ADMIN_CLASSES; kind++) {
+		if (MHD_get_timeout(a->servers[kind].daemon, &ms) == MHD_YES && ms == 0)
+			return true;
+	}
+	return false;
+}
+
+/* MHD writes a block per call, and its descriptor reports each change once. */
 void sl_admin_run(struct sl_admin *a)
 {
 	admin_acceptor_run(a->acceptor, sl_now_ns());
-	run_servers(a);
+	for (int i = 0; i < RUNS && (!i || sl_admin_is_busy(a)); i++)
+		run_servers(a);
 }
 
 void sl_admin_tick(struct sl_admin *a)

@@ -14,6 +14,7 @@
 #ifndef SL_CONTROL_ADMIN_H
 #define SL_CONTROL_ADMIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -36,6 +37,8 @@ void sl_admin_close(struct sl_admin *a);
 int sl_admin_fd(const struct sl_admin *a);
 /* Returns the socket's path or "". */
 const char *sl_admin_path(const struct sl_admin *a);
+/* Returns true if sl_admin_run() must be called again soon, whatever the descriptor says. */
+bool sl_admin_is_busy(const struct sl_admin *a);
 /* Accepts and answers without waiting. */
 void sl_admin_run(struct sl_admin *a);
 /* Called once a second, for clients of /events and /requests. */

@@ -5,6 +5,7 @@
 #include <microhttpd.h>
 
 #include "base/list.h"
+#include "base/strbuf.h"
 #include "control/admin.h"
 #include "control/admin_accept.h"
 #include "control/authz.h"
@@ -29,6 +30,10 @@ struct sl_admin {
 	struct sl_admin_socket socket;
 	struct admin_server servers[ADMIN_CLASSES];
 	struct sl_list listeners, readers; /* of /events; of /requests */
+	size_t event_bytes;                /* all events that clients have not taken */
+	size_t event_limit;                /* largest event, and sum of all */
+	uint64_t event_cnt;
+	bool events_fail;
 	bool open;
 };
 
@@ -55,7 +60,14 @@ enum MHD_Result admin_reply_text(struct MHD_Connection *conn, unsigned status, c
 /* Replies with status 405. `post`: the path takes POST only. */
 enum MHD_Result admin_refuse_method(struct MHD_Connection *conn, bool post);
 
-/* Sends an event to each client of /events. */
+/* Sets why: b's text was too long, or there was no memory. */
+void admin_name_limit(const struct sl_strbuf *b, const char *url, struct sl_err *why);
+/* Returns the reply to GET /stats but its role, a new reference; NULL: no memory. */
+json_t *admin_stats_json(struct sl_admin *a);
+
+/* Handles GET /events. */
+enum MHD_Result admin_events_get(struct admin_request *r);
+/* Sends an event to each client of /events that has taken the one before. */
 void admin_events_tick(struct sl_admin *a);
 /* Ends a client of /events or /requests; MHD frees it. */
 void admin_events_leave(struct event_listener *l);

@@ -216,6 +216,8 @@ static int wait_ms(const struct sl_control *c, bool reads)
 	uint64_t now_ns = sl_now_ns(), due_ns = sl_gateway_due_ns(c->opt.gateway);
 	int ms = busy ? STEP_POLL_MS : reads ? LOG_POLL_MS : POLL_MS;
 
+	if (c->admin && sl_admin_is_busy(c->admin))
+		ms = 1;
 	if (due_ns >= now_ns + (uint64_t)ms * SL_NS_PER_MS)
 		return ms;
 	return due_ns > now_ns ? (int)((due_ns - now_ns) / SL_NS_PER_MS) + 1 : 0;

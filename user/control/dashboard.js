@@ -238,6 +238,7 @@ function draw(s) {
 function listen() {
 	const events = new EventSource("events");
 	events.onmessage = e => draw(JSON.parse(e.data));
+	events.addEventListener("failure", e => { $("state").textContent = JSON.parse(e.data).failure; $("state").className = "badge bad"; });
 	events.onerror = () => { $("state").textContent = "connection lost"; $("state").className = "badge bad"; };
 }
 async function begin() {

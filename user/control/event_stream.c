@@ -6,22 +6,48 @@
 
 enum { LISTENERS = 16, BLOCK = 64 << 10 };
 
+void event_text_put(struct event_text *t)
+{
+	if (!t || --t->refs)
+		return;
+	*t->held -= t->bytes.len;
+	sl_strbuf_fini(&t->bytes);
+	free(t);
+}
+
+static void drop_event(struct event_listener *l)
+{
+	event_text_put(l->event);
+	l->event = NULL;
+}
+
+void event_stream_set(struct event_listener *l, struct event_text *t)
+{
+	t->refs++;
+	l->event = t;
+	l->sent = 0;
+}
+
 static ssize_t read_event(void *arg, uint64_t pos, char *buf, size_t max)
 {
 	struct event_listener *l = arg;
-	size_t n = l->text.len - l->sent;
+	const struct sl_strbuf *from = l->event ? &l->event->bytes : &l->text;
+	size_t n;
 
 	(void)pos;
 	if (!l->ac)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
+	n = from->len - l->sent;
 	if (!n) {
+		drop_event(l);
+		l->sent = l->text.len;
 		l->suspended = true;
 		MHD_suspend_connection(l->conn);
 		return 0;
 	}
 	if (n > max)
 		n = max;
-	memcpy(buf, l->text.ptr + l->sent, n);
+	memcpy(buf, from->ptr + l->sent, n);
 	l->sent += n;
 	return (ssize_t)n;
 }
@@ -49,6 +75,7 @@ void admin_events_leave(struct event_listener *l)
 	l->ac->listener = NULL;
 	l->ac = NULL;
 	l->conns->listener_cnt--;
+	drop_event(l);
 	event_stream_wake(l);
 }
 
@@ -61,6 +88,7 @@ static void free_listener(void *arg)
 		l->conns->listener_cnt--;
 	}
 	sl_list_del(&l->link);
+	drop_event(l);
 	sl_strbuf_fini(&l->text);
 	free(l->filter);
 	free(l);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "control/admin_impl.h"
 #include "control/dashboard.h"
@@ -20,7 +22,6 @@
 enum {
 	METRICS_LIMIT = 64 << 20,
 	READYZ_LIMIT = 64 << 10,
-	EVENT_LIMIT = 4 << 20,
 	REQUESTS_LIMIT = 1 << 20,
 };
 
@@ -100,6 +101,28 @@ static enum MHD_Result reply_json(struct MHD_Connection *conn, json_t *o)
 			   MHD_RESPMEM_MUST_FREE);
 }
 
+void admin_name_limit(const struct sl_strbuf *b, const char *url, struct sl_err *why)
+{
+	if (b->err == -ENOSPC)
+		sl_err_set(why, "%s: found more than %zu bytes; allowed: that many", url, b->limit);
+	else
+		sl_err_set(why, "%s: out of memory", url);
+}
+
+/* Takes b. A text that is not whole becomes status 500. */
+static enum MHD_Result reply_whole(struct admin_request *r, unsigned status, const char *type,
+				   struct sl_strbuf *b)
+{
+	struct sl_err why = SL_ERR(160);
+
+	if (!b->err)
+		return queue_reply(r->conn, status, type, b->ptr, b->len, MHD_RESPMEM_MUST_FREE);
+	admin_name_limit(b, r->url, &why);
+	sl_strbuf_fini(b);
+	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "admin: %s", why.text);
+	return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, why.text);
+}
+
 static enum MHD_Result get_livez(struct admin_request *r)
 {
 	return admin_reply_text(r->conn, MHD_HTTP_OK, "ok");
@@ -132,12 +155,8 @@ static enum MHD_Result reply_pools(struct admin_request *r, bool ready, const ch
 		sl_strbuf_printf(&b, "pool %s: %s\n", cfg->pools[p].name,
 				 sl_gateway_pool_ready(r->admin->g, p) ? "ready"
 								       : "no backend is up");
-	if (b.err) {
-		sl_strbuf_fini(&b);
-		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
-	}
-	return queue_reply(r->conn, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-			   "text/plain; charset=utf-8", b.ptr, b.len, MHD_RESPMEM_MUST_FREE);
+	return reply_whole(r, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+			   "text/plain; charset=utf-8", &b);
 }
 
 static enum MHD_Result get_readyz(struct admin_request *r)
@@ -176,18 +195,14 @@ static enum MHD_Result get_metrics(struct admin_request *r)
 	openmetrics = sl_metric_accept_openmetrics(&accept);
 	sl_strbuf_grow(&b, METRICS_LIMIT);
 	sl_metrics_render(r->admin->g, openmetrics, &b);
-	if (b.err) {
-		sl_strbuf_fini(&b);
-		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
-	}
-	return queue_reply(r->conn, MHD_HTTP_OK,
+	return reply_whole(r, MHD_HTTP_OK,
 			   openmetrics
 				   ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
 				   : "text/plain; version=0.0.4; charset=utf-8",
-			   b.ptr, b.len, MHD_RESPMEM_MUST_FREE);
+			   &b);
 }
 
-static json_t *stats_of(struct sl_admin *a)
+json_t *admin_stats_json(struct sl_admin *a)
 {
 	json_t *o = sl_stats_json(a->g, a->window);
 
@@ -198,7 +213,7 @@ static json_t *stats_of(struct sl_admin *a)
 
 static enum MHD_Result get_stats(struct admin_request *r)
 {
-	json_t *o = stats_of(r->admin);
+	json_t *o = admin_stats_json(r->admin);
 
 	json_object_set_new(o, "may_operate", json_boolean(r->role >= SL_ADMIN_OPERATE));
 	return reply_json(r->conn, o);
@@ -219,40 +234,7 @@ static enum MHD_Result get_history(struct admin_request *r)
 
 	sl_strbuf_grow(&b, METRICS_LIMIT);
 	sl_history_write(r->admin->window->history, &b);
-	if (b.err) {
-		sl_strbuf_fini(&b);
-		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
-	}
-	return queue_reply(r->conn, MHD_HTTP_OK, "application/json", b.ptr, b.len,
-			   MHD_RESPMEM_MUST_FREE);
-}
-
-static void fill_event(struct event_listener *l, const char *json)
-{
-	sl_strbuf_reset(&l->text);
-	l->sent = 0;
-	sl_strbuf_str(&l->text, "data: ");
-	sl_strbuf_str(&l->text, json);
-	sl_strbuf_str(&l->text, "\n\n");
-	if (l->text.err)
-		sl_strbuf_reset(&l->text);
-}
-
-static enum MHD_Result get_events(struct admin_request *r)
-{
-	struct event_listener *l = event_stream_new(r, EVENT_LIMIT);
-	json_t *stats;
-	char *text;
-
-	if (!l)
-		return MHD_NO;
-	stats = stats_of(r->admin);
-	text = json_dumps(stats, JSON_COMPACT);
-	json_decref(stats);
-	if (text)
-		fill_event(l, text);
-	free(text);
-	return event_stream_begin(r, l, &r->admin->listeners, "text/event-stream");
+	return reply_whole(r, MHD_HTTP_OK, "application/json", &b);
 }
 
 static enum MHD_Result get_requests(struct admin_request *r)
@@ -271,7 +253,7 @@ static enum MHD_Result get_requests(struct admin_request *r)
 	l = event_stream_new(r, REQUESTS_LIMIT);
 	if (!l) {
 		free(f);
-		return MHD_NO;
+		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 	}
 	l->filter = f;
 	return event_stream_begin(r, l, &r->admin->readers, "application/x-ndjson");
@@ -422,30 +404,6 @@ static enum MHD_Result post_acl(struct admin_request *r)
 	return reply_json(r->conn, sl_acl_json(r->admin->g, e.change.interface));
 }
 
-void admin_events_tick(struct sl_admin *a)
-{
-	struct sl_list *pos;
-	json_t *stats;
-	char *text;
-
-	if (sl_list_empty(&a->listeners))
-		return;
-	stats = stats_of(a);
-	text = stats ? json_dumps(stats, JSON_COMPACT) : NULL;
-	json_decref(stats);
-	if (!text)
-		return;
-	sl_list_for_each (pos, &a->listeners) {
-		struct event_listener *l = sl_container_of(pos, struct event_listener, link);
-
-		if (!l->suspended)
-			continue;
-		fill_event(l, text);
-		event_stream_wake(l);
-	}
-	free(text);
-}
-
 const struct admin_handler admin_handlers[] = {
 	{"/", false, get_dashboard},
 	{"/dashboard.css", false, get_dashboard},
@@ -456,7 +414,7 @@ const struct admin_handler admin_handlers[] = {
 	{"/readyz", false, get_readyz},
 	{"/metrics", false, get_metrics},
 	{"/stats", false, get_stats},
-	{"/events", false, get_events},
+	{"/events", false, admin_events_get},
 	{"/history", false, get_history},
 	{"/requests", false, get_requests},
 	{"/drain", true, post_drain},
