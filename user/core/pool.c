@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 enum { LEAVE_LOOK_MS = 1 };
 
@@ -120,12 +121,16 @@ void sl_pools_reap(struct sl_core *c)
 
 void sl_backend_ref_adopt(struct sl_backend_ref *m, struct sl_transport *t)
 {
-	if (!m->leaving) {
-		sl_rpc_adopt(m->channel, t, m->pool->core->now_ns);
-		return;
-	}
-	sl_rpc_dial_drop(t);
-	if (sl_backend_ref_state(m) == SL_BACKEND_OFFERED)
+	int rc = 0;
+
+	if (m->leaving)
+		sl_rpc_dial_drop(t);
+	else
+		rc = sl_rpc_adopt(m->channel, t, m->pool->core->now_ns);
+	if (rc)
+		sl_log_warn("backend %s/%s: cannot watch a new connection: %s; retrying",
+			    m->pool->cfg->name, m->name, strerror(-rc));
+	if ((rc || m->leaving) && sl_backend_ref_state(m) == SL_BACKEND_OFFERED)
 		sl_backend_ref_set_state(m, SL_BACKEND_DOWN);
 }
 

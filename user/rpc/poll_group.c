@@ -13,11 +13,14 @@ static bool has_group(const struct sl_poll_groups *groups, const void *group)
 	return false;
 }
 
+/* EINVAL: too many epoll instances watch a file in `fd`, e.g. 50 at depth 4 (path_limits). */
 static int watch_fd(int epoll_fd, int fd, void *data)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = data};
 
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0)
+		return 0;
+	return errno == EINVAL ? -EUSERS : -errno;
 }
 
 int sl_poll_groups_watch(struct sl_poll_groups *groups, int epoll_fd, struct sl_transport *t,

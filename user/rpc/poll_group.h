@@ -37,7 +37,8 @@ struct sl_poll_groups {
 	uint64_t unmatched;
 };
 
-/* Watches a transport or its group. Event data: `watcher` or the group. Returns 0 or -errno. */
+/* Watches a transport or its group. Event data: `watcher` or the group. Returns 0, -EUSERS (too
+ * many sleepers) or -errno. */
 int sl_poll_groups_watch(struct sl_poll_groups *groups, int epoll_fd, struct sl_transport *t,
 			 void *watcher);
 /* Ends the watch of a transport, before it is closed. */

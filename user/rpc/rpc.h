@@ -213,7 +213,7 @@ void sl_rpc_preload(void);
 
 /*
  * Brings the channel UP on this transport, or migrates it (`resumes`; ops->moved follows). Returns
- * -1 and closes the transport if the state or the peer is wrong, or epoll is out of memory.
+ * 0; or closes the transport: -EINVAL (wrong state or peer), -EUSERS (too many sleepers), -errno.
  */
 int sl_rpc_adopt(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns);
 

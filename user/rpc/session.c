@@ -141,11 +141,13 @@ bool sl_rpc_channel_port_down(const struct sl_rpc_channel *ch)
 
 static int resume_on(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
-	if (ch->state != SL_RPC_UP || sl_channel_watch_transport(ch, t))
-		return -1;
+	int rc = ch->state == SL_RPC_UP ? sl_channel_watch_transport(ch, t) : -EINVAL;
+
+	if (rc)
+		return rc;
 	if (sl_link_migrate(&ch->link, t, now_ns)) {
 		sl_poll_groups_unwatch(&ch->rpc->poll_groups, ch->rpc->epoll_fd, t);
-		return -1;
+		return -EINVAL;
 	}
 	sl_channel_wake(ch);
 	return 0;
@@ -154,9 +156,10 @@ static int resume_on(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t
 static int start_on(struct sl_rpc_channel *ch, struct sl_transport *t, uint64_t now_ns)
 {
 	struct sl_rpc *r = ch->rpc;
+	int rc = ch->state == SL_RPC_DOWN ? sl_channel_watch_transport(ch, t) : -EINVAL;
 
-	if (ch->state != SL_RPC_DOWN || sl_channel_watch_transport(ch, t))
-		return -1;
+	if (rc)
+		return rc;
 	ch->link = (struct sl_link){
 		.ops = &sl_channel_link_ops,
 		.ctx = ch,

@@ -219,7 +219,7 @@ TEST_EACH(nothing_goes_on_at_another_backend, EACH)
 		backend_start(&(struct sl_backend_options){.listen = other, .on_batch = load_echo});
 	t = dial(other, s.link, true, &cfg);
 	ck_assert_uint_ne(sl_rpc_transport_peer(t), 0);
-	ck_assert_int_eq(sl_rpc_adopt(s.g.ch, t, sl_now_ns()), -1);
+	ck_assert_int_eq(sl_rpc_adopt(s.g.ch, t, sl_now_ns()), -EINVAL);
 	expect_one_answer(&s);
 	ck_assert_uint_eq(moved_cnt, 0);
 	ck_assert_uint_eq(stayed_cnt, 1);

@@ -123,3 +123,18 @@ TEST(backend_that_comes_up_with_port_down_gets_nothing)
 	ask_ten();
 	ck_assert_uint_eq(got[0], 0);
 }
+
+/* A dialer offers another connection only to a backend that is down. */
+TEST(backend_whose_new_connection_cannot_be_watched_is_dialed_again)
+{
+	struct sl_transport *t;
+
+	bed.backends[0].broken = -ENOTCONN;
+	bed_turns(3);
+	sl_backend_ref_set_state(bed_member(0), SL_BACKEND_OFFERED);
+	t = bed_transport(&bed.backends[0], false);
+	close(t->fd);
+	t->fd = -1;
+	sl_backend_ref_adopt(bed_member(0), t);
+	ck_assert_int_eq(sl_backend_ref_state(bed_member(0)), SL_BACKEND_DOWN);
+}

@@ -160,3 +160,28 @@ TEST(kernel_poll_group_is_polled_on_events_or_when_awaited)
 	sl_poll_groups_poll_nonblock(&poll_groups);
 	ck_assert_uint_eq(taken, 3);
 }
+
+/* Linux: 50 epoll instances at depth 4 (fs/eventpoll.c, path_limits). */
+TEST(group_that_too_many_loops_watch_is_refused_to_the_next)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int top = epoll_create1(EPOLL_CLOEXEC), event = eventfd(0, EFD_CLOEXEC), rc = 0;
+	unsigned watched = 0;
+
+	set_up();
+	group.fd = epoll_create1(EPOLL_CLOEXEC);
+	ck_assert_int_eq(epoll_ctl(group.fd, EPOLL_CTL_ADD, event, &ev), 0);
+	while (!rc && watched < 64) {
+		int outer = epoll_create1(EPOLL_CLOEXEC);
+
+		epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		poll_groups = (struct sl_poll_groups){.cnt = 0};
+		ck_assert_int_eq(epoll_ctl(outer, EPOLL_CTL_ADD, epoll_fd, &ev), 0);
+		ck_assert_int_eq(epoll_ctl(top, EPOLL_CTL_ADD, outer, &ev), 0);
+		rc = sl_poll_groups_watch(&poll_groups, epoll_fd, &sharing[0], &watchers[0]);
+		watched += !rc;
+	}
+	ck_assert_int_eq(rc, -EUSERS);
+	ck_assert_uint_eq(watched, 50);
+	ck_assert_uint_eq(poll_groups.cnt, 0);
+}

@@ -318,8 +318,10 @@ bool sl_be_channel_add(struct sl_backend *b, struct sl_transport *t)
 {
 	bool has_place = t->resumes ? go_on(b, t) : add_channel(b, t);
 
-	if (!has_place)
+	if (!has_place) {
+		b->stats.refused++;
 		t->ops->close(t);
+	}
 	return has_place;
 }
 

@@ -215,6 +215,23 @@ void sl_cl_server_state(struct client_server *s, enum sl_rpc_state state)
 	pthread_mutex_unlock(&c->lock);
 }
 
+static void adopt_transport(struct client_server *s, struct sl_transport *t)
+{
+	struct sl_err err = SL_ERR(256);
+	struct sl_rpc_client *c = s->client;
+	int rc;
+
+	atomic_fetch_add(&c->count.connects, 1); /* before the channel is up */
+	rc = sl_rpc_adopt(s->channel, t, c->now_ns);
+	if (!rc)
+		return;
+	atomic_fetch_sub(&c->count.connects, 1);
+	sl_err_set(&err, "%s: cannot watch the connection: %s", s->endpoint, strerror(-rc));
+	atomic_fetch_add(&c->count.connect_errors, 1);
+	report_error(c, s, err.text);
+	sl_cl_server_state(s, SL_RPC_DOWN);
+}
+
 void sl_cl_adopt_dialed(struct sl_rpc_client *c)
 {
 	struct sl_list *node;
@@ -233,8 +250,8 @@ void sl_cl_adopt_dialed(struct sl_rpc_client *c)
 		sl_rpc_peer_removed(s->channel, forgotten);
 		if (t && removed)
 			sl_rpc_dial_drop(t);
-		else if (t && sl_rpc_adopt(s->channel, t, c->now_ns))
-			sl_cl_server_state(s, SL_RPC_DOWN);
+		else if (t)
+			adopt_transport(s, t);
 		pthread_mutex_lock(&c->lock);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -290,7 +307,6 @@ static void dial_server(struct sl_rpc_client *c, struct client_server *s)
 		schedule_dial(s, sl_now_ns());
 		return;
 	}
-	atomic_fetch_add(&c->count.connects, 1);
 	s->dial = DIAL_IDLE;
 	s->transport = t;
 	s->number = sl_rpc_transport_number(t);
