@@ -168,7 +168,7 @@ struct sl_rpc_dial_options {
 	const struct sl_rpc_memory *mem;
 	uint32_t bulk_ring_len, slots; /* as in sl_rpc_config */
 	unsigned timeout_ms;
-	uint16_t worker; /* for the backend's statistics */
+	uint16_t worker; /* of the gateway; a client's number. RC: one interface for each */
 	struct sl_rpc_rdma rdma;
 	uint32_t owner; /* shm: user that may listen, besides root and ours */
 	/* sl_rpc_adopt() migrates the link of this number, if `resumes`. */

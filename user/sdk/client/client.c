@@ -13,7 +13,33 @@ enum {
 	CALLS_MAX = 1 << 20,
 	TIMEOUT_DEFAULT_MS = 5000,
 	TIMEOUT_MAX_MS = 3600000,
+	NUMBERS = 32, /* bounds the interfaces for RC, which register 5 MiB each */
 };
+
+static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned number_users[NUMBERS];
+
+/* Returns the number with the fewest users. */
+static unsigned take_number(void)
+{
+	unsigned best = 0;
+
+	pthread_mutex_lock(&numbers_lock);
+	for (unsigned i = 1; i < NUMBERS; i++) {
+		if (number_users[i] < number_users[best])
+			best = i;
+	}
+	number_users[best]++;
+	pthread_mutex_unlock(&numbers_lock);
+	return best;
+}
+
+static void release_number(unsigned number)
+{
+	pthread_mutex_lock(&numbers_lock);
+	number_users[number]--;
+	pthread_mutex_unlock(&numbers_lock);
+}
 
 int sl_cl_copy_struct(void *to, size_t known, size_t first_version, const void *from)
 {
@@ -102,6 +128,7 @@ static struct sl_rpc *make_session(struct sl_rpc_client *c)
 static void free_client(struct sl_rpc_client *c)
 {
 	sl_rpc_destroy(c->rpc);
+	release_number(c->number);
 	pthread_cond_destroy(&c->dial_due);
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
@@ -122,6 +149,7 @@ static struct sl_rpc_client *new_client(const struct sl_rpc_client_options *opt)
 	if (!c)
 		return NULL;
 	c->opt = *opt;
+	c->number = take_number();
 	c->wake_fd = c->epoll_fd = -1;
 	c->waiting_ns = c->retry_ns = UINT64_MAX;
 	sl_list_init(&c->servers);

@@ -284,6 +284,7 @@ struct sl_rpc_dial_options sl_cl_dial_options(const struct sl_rpc_client *c,
 		.key_file = c->key_file,
 		.slots = SLOTS,
 		.timeout_ms = c->opt.connect_timeout_ms,
+		.worker = (uint16_t)c->number,
 		.owner = c->opt.listen_user,
 	};
 }

@@ -123,6 +123,7 @@ struct client_slot {
 
 struct sl_rpc_client {
 	struct sl_rpc_client_options opt;
+	unsigned number; /* below NUMBERS (client.c); shared if there are more clients */
 	char *key_file, *members_file;
 	struct sl_rpc *rpc;
 	struct sl_list servers;

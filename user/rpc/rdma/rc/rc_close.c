@@ -78,8 +78,7 @@ void rc_conn_free(struct rc_conn *conn)
 	rc_qp_destroy(&conn->qp);
 	if (conn->iface)
 		rc_iface_leave(conn->iface, conn->window);
-	if (conn->base.fd >= 0)
-		close(conn->base.fd);
+	rc_wake_close(conn);
 	free(conn);
 }
 

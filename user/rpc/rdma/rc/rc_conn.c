@@ -40,10 +40,8 @@ struct rc_conn *rc_conn_new(void)
 	conn->base.slot_len = SL_RPC_SLOT_SIZE;
 	sl_list_init(&conn->closing);
 	sl_list_init(&conn->base.ready_node);
-	conn->base.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (conn->base.fd < 0 || rc_wake_open() || service_thread_start()) {
-		if (conn->base.fd >= 0)
-			close(conn->base.fd);
+	if (rc_wake_open(conn) || service_thread_start()) {
+		rc_wake_close(conn);
 		free(conn);
 		return NULL;
 	}

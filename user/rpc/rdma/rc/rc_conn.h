@@ -93,7 +93,8 @@ struct rc_path {
 };
 
 struct rc_conn {
-	struct sl_transport base; /* fd: epoll over CQ events, until attached to rx_cq */
+	struct sl_transport base; /* fd: epoll over CQ events and `wake`, until attached to rx_cq */
+	int wake;                 /* eventfd, as long as base.fd */
 	_Atomic bool gone;
 	_Atomic bool port_down; /* a link may migrate what has not left */
 	_Atomic bool broken;    /* queue pair in error: close() waits for nothing */
@@ -298,10 +299,11 @@ void rc_detach(struct rc_conn *conn);
 	"the RDMA device has no shared receive queues or no type-2 memory windows: use "           \
 	"rdma+ud://"
 
-/* Wakes connections that are not attached, by a descriptor in their epoll sets. */
-/* Makes the shared eventfd. Called first. Returns 0 or -errno. */
-int rc_wake_open(void);
-/* Makes the connection's fd readable. */
+/* Opens base.fd and `wake`. Returns 0 or -errno. */
+int rc_wake_open(struct rc_conn *conn);
+/* Closes both, if open. */
+void rc_wake_close(struct rc_conn *conn);
+/* Makes base.fd readable, if open. */
 void rc_wake_fd(const struct rc_conn *conn);
 /* Ends the wake-up; returns false if `fd` is another descriptor. */
 bool rc_wake_ack(const struct rc_conn *conn, int fd);

@@ -69,10 +69,8 @@ int rc_attach(struct sl_transport *t, const void *owner)
 	struct rc_conn *conn = rc_conn_of(t);
 
 	pthread_mutex_lock(&lock);
-	if (rc_rx_cq_attach(conn->rx_cq, conn, owner)) {
-		close(t->fd);
-		t->fd = -1;
-	}
+	if (rc_rx_cq_attach(conn->rx_cq, conn, owner))
+		rc_wake_close(conn);
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
