@@ -113,6 +113,27 @@ TEST(a_listener_that_has_moved_is_found_again)
 	ck_assert_uint_eq(queries, 2);
 }
 
+/* A listener that answers after all tries makes one connection, and the dialer gets that one. */
+TEST(a_slow_listener_makes_one_connection)
+{
+	struct rc_pending *p;
+	void *client = NULL;
+	pthread_t thread;
+
+	bed_device.sidr_resolve = count_query;
+	connect_both();
+	close_both();
+	ck_assert_int_eq(pthread_create(&thread, NULL, dial, NULL), 0);
+	until(queries == 2);
+	until((turn(), pthread_tryjoin_np(thread, &client) == 0));
+	ck_assert_msg(client != NULL, "%s", said);
+	ck_assert_uint_eq(pending_cnt(), 1);
+	p = first_pending();
+	ck_assert_uint_eq(p->creq.qpn, ((struct rc_conn *)client)->qp.qp->qp_num);
+	((struct sl_transport *)client)->ops->close(client);
+	sl_rdma_wait_closed();
+}
+
 /* A connection passes through the listener's own thread, too. */
 TEST(the_listener_accepts_by_its_thread)
 {

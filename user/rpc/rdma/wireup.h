@@ -84,11 +84,11 @@ _Static_assert(sizeof(struct wireup_dest) == sizeof(struct sockaddr_storage) +
 /* The dialing end of an exchange. */
 struct wireup_dial {
 	const struct sl_rpc_dial_options *opt;
-	/* Called before each exchange: completes `creq` from `host`. Returns 0 or -errno. */
+	/* Called for each path: completes `creq` from `host`. Returns 0 or -errno. */
 	int (*prepare)(struct wireup_dial *d);
-	/* Undoes that after a failed exchange; may be NULL. */
+	/* Undoes that if the path or the exchange fails; may be NULL. */
 	void (*undo)(struct wireup_dial *d);
-	void (*overlap)(void *arg); /* called once while the reply is awaited; may be NULL */
+	void (*overlap)(void *arg); /* called while a reply is awaited; may be NULL */
 	void *arg;                  /* for `overlap` */
 	struct sl_wireup_creq creq; /* the caller fills in what it requests */
 	/* set by the functions below */

@@ -234,18 +234,16 @@ static int call_listener(struct wireup_dial *d, unsigned tries)
 	return rc;
 }
 
-static int exchange(struct wireup_dial *d, unsigned tries)
+static int prepare_conn(struct wireup_dial *d)
 {
-	int rc;
-
 	d->creq.mtu = d->host.mtu ? d->host.mtu : UD_MTU_MAX;
-	rc = d->prepare ? d->prepare(d) : 0;
-	if (rc)
-		return rc;
-	rc = call_listener(d, tries);
-	if (rc && d->undo)
+	return d->prepare ? d->prepare(d) : 0;
+}
+
+static void undo_conn(struct wireup_dial *d)
+{
+	if (d->undo)
 		d->undo(d);
-	return rc;
 }
 
 static int verdict_error(struct wireup_dial *d)
@@ -260,21 +258,58 @@ static int verdict_error(struct wireup_dial *d)
 	}
 }
 
+static bool is_same_path(const struct sidr_result *a, const struct sidr_result *b)
+{
+	return rdma_local_same(&a->local, &b->local) && a->mtu == b->mtu && a->sl == b->sl &&
+	       memcmp(a->gid, b->gid, sizeof(a->gid)) == 0;
+}
+
+/* Asks a cached listener. Returns 0, or -errno; then *prepared may need undo_conn(). */
+static int try_cached(struct wireup_dial *d, bool *prepared)
+{
+	int rc = lookup_host(d) ? prepare_conn(d) : -ENOENT;
+
+	*prepared = rc == 0;
+	return rc ? rc : call_listener(d, CACHED_TRIES);
+}
+
+/*
+ * A cached listener may have moved, or be slow. A slow one may have made its end for the prepared
+ * connection, so that is kept if the path is the same.
+ */
+static int ask_again(struct wireup_dial *d, bool prepared)
+{
+	const struct sidr_result cached = d->host;
+	int rc;
+
+	d->why = NULL;
+	rc = query_sidr(d);
+	if (prepared && (rc || !is_same_path(&cached, &d->host))) {
+		undo_conn(d);
+		prepared = false;
+	}
+	if (!rc && !prepared)
+		rc = prepare_conn(d);
+	if (rc)
+		return rc;
+	rc = call_listener(d, 0);
+	if (rc)
+		undo_conn(d);
+	return rc;
+}
+
 int wireup_dial_run(struct wireup_dial *d)
 {
-	int rc = lookup_host(d) ? exchange(d, CACHED_TRIES) : -ENOENT;
+	bool prepared;
+	int rc = try_cached(d, &prepared);
 
-	/* A cached listener may have moved. */
-	if (rc) {
-		d->why = NULL;
-		rc = query_sidr(d);
-		rc = rc ? rc : exchange(d, 0);
-	}
+	if (rc)
+		rc = ask_again(d, prepared);
 	if (rc)
 		return rc;
 	rc = verdict_error(d);
-	if (rc && d->undo)
-		d->undo(d);
+	if (rc)
+		undo_conn(d);
 	return rc;
 }
 
@@ -325,7 +360,9 @@ enum sl_rpc_probe_result wireup_probe(const struct sl_rpc_dial_options *opt,
 	d.creq.id = number;
 	rc = query_sidr(&d);
 	if (!rc)
-		rc = exchange(&d, 0);
+		rc = prepare_conn(&d);
+	if (!rc)
+		rc = call_listener(&d, 0);
 	sl_psk_wipe(&d.psk);
 	if (rc)
 		return rc == -ECONNREFUSED ? SL_RPC_PROBE_REFUSED : SL_RPC_PROBE_NONE;
