@@ -88,41 +88,6 @@ TEST(a_key_file_is_its_owners_alone)
 	ck_assert_ptr_nonnull(strstr(err.text, "needs a key file"));
 }
 
-/* Each number is taken once, in whatever order they come, over the end of their range. */
-TEST(each_number_is_taken_once)
-{
-	static const struct {
-		int number;
-		bool fresh;
-	} steps[] = {{0, true},   {0, false},   {1, true},   {5, true},   {3, true},   {3, false},
-		     {5, false},  {63, true},   {2, true},   {64, true},  {0, false},  {4, true},
-		     {200, true}, {136, false}, {137, true}, {199, true}, {137, false}};
-	static struct replay_filter seen;
-
-	for (unsigned from = 0; from < 2; from++) {
-		for (unsigned i = 0; i < SL_ARRAY_LEN(steps); i++)
-			ck_assert_msg(replay_filter_accept(
-					      &seen, from,
-					      (uint32_t)(steps[i].number - 100 * (int)from)) ==
-					      steps[i].fresh,
-				      "step %u from %u", i, from);
-	}
-}
-
-/* The latest processes are known; a process that returns is among them. */
-TEST(the_latest_processes_are_known)
-{
-	static struct replay_filter seen;
-
-	for (uint64_t epoch = 1; epoch < 3 * REPLAY_SENDERS; epoch++) {
-		ck_assert(replay_filter_accept(&seen, epoch, 7));
-		ck_assert(replay_filter_accept(&seen, 0, (uint32_t)epoch));
-	}
-	for (uint64_t epoch = 2 * REPLAY_SENDERS + 1; epoch < 3 * REPLAY_SENDERS; epoch++)
-		ck_assert(!replay_filter_accept(&seen, epoch, 7));
-	ck_assert(!replay_filter_accept(&seen, 0, 3 * REPLAY_SENDERS - 1));
-}
-
 TEST(an_address_has_a_host_and_a_port)
 {
 	static const char *const bad[] = {

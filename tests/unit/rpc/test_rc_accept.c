@@ -137,6 +137,32 @@ TEST(a_first_message_proves_the_reply_of_its_connection)
 	ck_assert_int_eq(rc_pending_confirm(listener, p), 0);
 }
 
+/* The filter forgets a sender after REPLAY_SENDERS others. */
+TEST(a_replayed_request_that_is_forgotten_cannot_be_proven)
+{
+	const struct sl_wireup_creq h = request_of(1, 5);
+	struct sl_wireup_crep a = answer_to(&h), b;
+	uint8_t ack[SL_PSK_MAC_LEN];
+
+	wireup_derive(&secret, &a, WIREUP_ACK, ack);
+	memcpy(first_pending()->conn->ack, ack, sizeof(ack));
+	ck_assert_int_eq(rc_pending_confirm(listener, first_pending()), 0);
+	first_pending()->conn->base.ops->close(&first_pending()->conn->base);
+	first_pending()->conn = NULL;
+	for (uint64_t i = 1; i <= REPLAY_SENDERS; i++) {
+		struct sl_wireup_creq other = request_of(2, 6);
+
+		other.flags = SL_HELLO_EP_CHECK;
+		memcpy(other.sender_id, &i, sizeof(i));
+		prove(&other);
+		ck_assert_uint_eq(answer_to(&other).verdict, SL_WIREUP_EP_REMOVED);
+	}
+	b = answer_to(&h);
+	ck_assert_uint_eq(b.verdict, SL_WIREUP_GRANTED);
+	memcpy(first_pending()->conn->ack, ack, sizeof(ack));
+	ck_assert_int_eq(rc_pending_confirm(listener, first_pending()), -EACCES);
+}
+
 /* --- a client that repeats its request --- */
 
 /* It gets another reply for the same connection, which proves the latest request. */

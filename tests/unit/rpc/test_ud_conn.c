@@ -554,6 +554,43 @@ TEST(replayed_datagrams_of_a_former_connection_are_unmatched)
 	close_both();
 }
 
+static uint32_t qpn_of(const struct sl_transport *t)
+{
+	return ((struct ud_iface *)t->poll_group)->qp->qpn;
+}
+
+/* Each direction has a key, even if both ends have the same number. */
+TEST(a_reflected_datagram_is_refused)
+{
+	uint64_t thrown = 0;
+	unsigned cnt;
+
+	connect_both();
+	check_goes_on(1);
+	cnt = seen_cnt;
+	for (unsigned i = 0; i < cnt; i++) {
+		struct ud_conn *from =
+			(struct ud_conn *)(seen[i].to == qpn_of(both.backend) ? both.gateway
+									      : both.backend);
+		struct sl_ud_header h;
+
+		if (!of_connection(i))
+			continue;
+		memcpy(&h, seen[i].bytes, sizeof(h));
+		h.to = from->id;
+		memcpy(seen[i].bytes, &h, sizeof(h));
+		ud_mac_write(&from->keys.out, seen[i].bytes, seen[i].len, h.seq);
+		throw_at(seen[i].bytes, seen[i].len, qpn_of(&from->base));
+		thrown++;
+	}
+	ck_assert_uint_ge(thrown, 2);
+	until(nothing_comes(both.backend) && nothing_comes(both.gateway) &&
+	      both.backend->bad_mac + both.gateway->bad_mac >= thrown);
+	ck_assert_uint_eq(both.backend->bad_mac + both.gateway->bad_mac, thrown);
+	check_goes_on(2);
+	close_both();
+}
+
 TEST(a_flood_of_noise_does_not_stop_a_connection)
 {
 	struct sl_prng rng;
