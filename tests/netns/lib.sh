@@ -174,6 +174,12 @@ gateway_start() {
 # The baseline of a gateway that has received packets: its fill rings may be short of frames.
 take_baseline() { baseline=$(stat_sum frames_free) rings_full=0; }
 
+# Servers: beside the gateway, by agents; with VIA=stack beyond the interface with XDP, by the workers' own TCP.
+server_ip=127.0.0.1 server_netns=$G server_keys='' server_way=''
+if [ "${VIA:-agent}" = stack ]; then
+	server_ip=10.99.0.2 server_netns=$C server_keys='tcp { server_ports = "20000-29999" }' server_way=' via = stack'
+fi
+
 gateway() {
 	gateway_config
 	gateway_start

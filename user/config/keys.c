@@ -195,7 +195,7 @@ const struct conf_key conf_keys[] = {
 			"it"),
 	BACKEND("via", conf_enum, false, via, .fallback = "agent", .names = conf_vias,
 		.help = "connections to an unmodified server. agent: those of an agent process. "
-			"stack: of the worker's own TCP, for http://ADDRESS:PORT that is reached "
+			"stack: of the worker's own TCP, for http:// or h2c://ADDRESS:PORT that is reached "
 			"by an interface with XDP. Needs tcp.server_ports. auto: stack where it "
 			"is possible at the start or reload, else agent"),
 	BACKEND("weight", conf_uint, false, weight, 1, SL_CFG_WEIGHT_MAX, "1",

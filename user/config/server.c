@@ -100,6 +100,13 @@ bool sl_server_has_tls(const struct sl_cfg_backend *b)
 	return b->endpoint && sl_server_url_parse(b->endpoint, &url) && url.tls;
 }
 
+bool sl_server_is_h2(const struct sl_cfg_backend *b)
+{
+	struct sl_server_url url;
+
+	return b->endpoint && sl_server_url_parse(b->endpoint, &url) && url.proto == SL_SERVER_H2;
+}
+
 bool sl_server_is(const struct sl_cfg_backend *b)
 {
 	struct sl_server_url url;

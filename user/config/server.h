@@ -37,6 +37,8 @@ bool sl_server_authority_ok(const char *text);
 bool sl_server_name_ok(const char *text);
 /* Returns true if the backend's URL has TLS. */
 bool sl_server_has_tls(const struct sl_cfg_backend *b);
+/* Returns true if its URL is of HTTP/2. */
+bool sl_server_is_h2(const struct sl_cfg_backend *b);
 /* Returns true if this backend is an unmodified server. */
 bool sl_server_is(const struct sl_cfg_backend *b);
 
@@ -44,7 +46,7 @@ bool sl_server_is(const struct sl_cfg_backend *b);
 void sl_server_folder_set(const char *folder);
 enum { SL_SERVER_ENDPOINT_LEN = 120 };
 #define SL_SERVER_ANY_AGENT UINT32_MAX /* writes "*" */
-/* Returns true, and the address, for http://ADDRESS:PORT. */
+/* Returns true, and the address, for http:// and h2c://ADDRESS:PORT. */
 bool sl_server_at(const struct sl_cfg_backend *b, struct sl_addr *at);
 /* Writes the endpoint of a server's agent; for SL_VIA_STACK `agent` is a worker. */
 void sl_server_endpoint(char out[SL_SERVER_ENDPOINT_LEN], uint32_t agent, const char *pool,

@@ -42,8 +42,7 @@ bool sl_server_at(const struct sl_cfg_backend *b, struct sl_addr *at)
 	uint8_t addr[16] = {0};
 	uint8_t family;
 
-	if (!b->endpoint || !sl_server_url_parse(b->endpoint, &url) || url.local || url.tls ||
-	    url.proto != SL_SERVER_HTTP1)
+	if (!b->endpoint || !sl_server_url_parse(b->endpoint, &url) || url.local || url.tls)
 		return false;
 	if (inet_pton(AF_INET, url.host, addr) == 1)
 		family = 4;
@@ -71,7 +70,7 @@ static void check_backend(struct conf_parse *p, const struct sl_cfg_backend *b)
 	if (!sl_server_at(b, &at))
 		conf_fail(p, b->line, b,
 			  "found via = \"stack\" with endpoint = \"%.100s\"; allowed: "
-			  "http://ADDRESS:PORT, without a name",
+			  "http://ADDRESS:PORT or h2c://ADDRESS:PORT, without a name",
 			  b->endpoint);
 	else if (!p->cfg->limits.port_first)
 		conf_fail(p, b->line, b,

@@ -37,6 +37,7 @@ struct sl_server_check {
 	struct sl_addr at;
 	struct origin_authority authority;
 	uint32_t refs, concurrency;
+	bool h2;
 };
 
 static struct sl_server_check *owner_of(struct origin_check *c)
@@ -114,8 +115,10 @@ static struct sl_server_check *find_check(const struct sl_server_checks *l, cons
 static bool init_check(struct sl_server_check *c, const struct sl_cfg_health *h)
 {
 	const struct origin_check_config cfg = {
-		.target = {.authority = c->authority.text,
+		.target = {.grpc = c->h2,
+			   .authority = c->authority.text,
 			   .path = h->path,
+			   .service = h->service,
 			   .expect = (uint16_t)h->expect},
 		.interval_ns = h->interval_ns,
 		.timeout_ns = h->timeout_ns,
@@ -150,6 +153,7 @@ struct sl_server_check *sl_server_check_get(struct sl_server_checks *l,
 	c->list = l;
 	c->refs = 1;
 	c->concurrency = b->concurrency;
+	c->h2 = sl_server_is_h2(b);
 	if (sl_server_at(b, &c->at)) {
 		sl_upstream_authority(&c->authority, &c->at, b->host);
 		if (init_check(c, &pool->health))

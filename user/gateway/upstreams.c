@@ -70,6 +70,7 @@ static bool start_entry(struct sl_gateway *g, struct upstream_entry *e,
 					.host = b->host,
 					.concurrency = b->concurrency,
 					.checked = pool->health.on,
+					.h2 = sl_server_is_h2(b),
 					.worker = e->worker};
 
 	snprintf(name, sizeof(name), "%s/%s", pool->name, b->name);

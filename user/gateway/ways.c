@@ -42,8 +42,8 @@ static bool refuse_endpoint(const struct sl_cfg_backend *b, struct sl_addr *at, 
 		return false;
 	if (!sl_server_url_parse(b->endpoint, &url) || url.local)
 		sl_err_set(why, "the endpoint is a Unix socket");
-	else if (url.proto != SL_SERVER_HTTP1)
-		sl_err_set(why, "the endpoint is not http://");
+	else if (url.tls)
+		sl_err_set(why, "the endpoint has TLS");
 	else
 		sl_err_set(why, "%.60s is a name", url.host);
 	return true;

@@ -183,7 +183,7 @@ struct sl_upstream *sl_upstream_open(const struct sl_upstream_options *o, struct
 	u->worker = o->worker;
 	u->name = strdup(o->name);
 	u->listen = strdup(o->listen);
-	u->origin.proto = &origin_h1;
+	u->origin.proto = o->h2 ? &origin_h2 : &origin_h1;
 	u->origin.name = u->name;
 	u->origin.limit.fixed = o->concurrency;
 	u->origin.unhealthy = o->checked;

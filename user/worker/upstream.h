@@ -3,7 +3,7 @@
  * Servers that a worker reaches by its own TCP (via = stack). Each is a backend of the SDK within
  * the worker's thread:
  *
- *   core -> rpc -> shared memory -> sl_backend -> origin: HTTP/1.1 -> tcp -> server
+ *   core -> rpc -> shared memory -> sl_backend -> origin -> tcp -> server
  *
  *   sl_upstream_open -> sl_upstream_add -> sl_upstream_leave -> sl_upstream_has_left -> close
  */
@@ -29,6 +29,7 @@ struct sl_upstream_options {
 	struct sl_addr at;    /* server */
 	uint32_t concurrency; /* 0: learnt */
 	bool checked;         /* not ready before sl_upstream_set_health() */
+	bool h2;              /* HTTP/2 */
 	unsigned worker;
 };
 

@@ -4,18 +4,22 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena
-gw /usr/bin/python3 "$here/agent/grpc_server.py" 127.0.0.1:50051 >"$D/server.log" 2>&1 &
+nsenter --net="/run/netns/$server_netns" /usr/bin/python3 "$here/agent/grpc_server.py" "$server_ip:50051" >"$D/server.log" 2>&1 &
 pid_of[server]=$!
 within 30 grep -qs listening "$D/server.log" || say_failed "the server does not start"
+health='' services='t.S t.Stream'
+[ -z "$server_way" ] || health='health { }' services=t.S # streams are below
 gateway <<CONF
 interface "$GIF" { }
+$server_keys
 listener v4 { address = "$V4" port = 8080 }
 limits { max_message = 16m }
 memory { frames = 256m }
-pool grpc { backend a { endpoint = "h2c://127.0.0.1:50051" } }
+pool grpc { backend a { endpoint = "h2c://$server_ip:50051"$server_way } $health }
 route "/" { pool = grpc }
 route "/t.Stream/" { pool = grpc stream = yes }
 CONF
+[ -z "$server_way" ] || take_baseline
 
 # grpc TEXT: a program on stdin with `call(method, request, **options)` and `expect`
 grpc() {
@@ -38,7 +42,7 @@ PY
 	check "$service: $text" cl timeout 200 /usr/bin/python3 "$D/test.py"
 }
 
-for service in t.S t.Stream; do
+for service in $services; do
 grpc "unary calls, empty and large messages" <<'PY'
 expect("empty", call("echo", b""), b"")
 expect("small", call("echo", b"hello"), b"hello")
@@ -206,6 +210,7 @@ for q, call in calls:
     q.put(None)
     list(call)
 PY
+[ -z "$server_way" ] || finish # the rest is not about the way to the server
 # Health and reflection: of the gateway, unless a route names the service. The server's own answers are others.
 service='the gateway'
 ask='

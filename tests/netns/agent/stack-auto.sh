@@ -20,7 +20,7 @@ tcp { server_ports = "20000-29999" }
 pool beyond { backend a { endpoint = "http://10.99.0.2:8000" via = auto } }
 pool here { backend a { endpoint = "http://127.0.0.1:8001" via = auto } }
 pool named { backend a { endpoint = "http://localhost:8001" via = auto } }
-pool h2 { backend a { endpoint = "h2c://10.99.0.2:8002" via = auto } }
+pool h2 { backend a { endpoint = "h2://10.99.0.2:8002" via = auto } }
 route "/beyond" { pool = beyond strip_prefix = yes forward_headers = {"*"} }
 route "/here" { pool = here strip_prefix = yes forward_headers = {"*"} }
 route "/named" { pool = named strip_prefix = yes forward_headers = {"*"} }
@@ -31,7 +31,7 @@ CONF
 said() {
 	"$@" >"$D/said"
 	grep -q "beyond/a: stack: it is reached by $GIF\$" "$D/said" && grep -q 'here/a: agent: 127.0.0.1 is on this host$' "$D/said" &&
-		grep -q 'named/a: agent: localhost is a name$' "$D/said" && grep -q 'h2/a: agent: the endpoint is not http://$' "$D/said"
+		grep -q 'named/a: agent: localhost is a name$' "$D/said" && grep -q 'h2/a: agent: the endpoint has TLS$' "$D/said"
 }
 check "check says the way of each server, and why" said gw "$SLUICE" check -c "$D/gw.conf"
 json() { gw "$SLUICE" check --json -c "$D/gw.conf" | python3 -c 'import json, sys; s = json.load(sys.stdin)["servers"]; sys.exit([v["way"] for v in s] != ["stack", "agent", "agent", "agent"])'; }
