@@ -169,6 +169,7 @@ gateway_start() {
 		exit_with_counts
 	fi
 	baseline=$(stat_sum frames_free) rings_full=1
+	[ -z "$server_way" ] || rings_full=0 # the first reply of a server has left its ring
 }
 
 # The baseline of a gateway that has received packets: its fill rings may be short of frames.

@@ -19,7 +19,6 @@ pool grpc { backend a { endpoint = "h2c://$server_ip:50051"$server_way } $health
 route "/" { pool = grpc }
 route "/t.Stream/" { pool = grpc stream = yes }
 CONF
-[ -z "$server_way" ] || take_baseline
 
 # grpc TEXT: a program on stdin with `call(method, request, **options)` and `expect`
 grpc() {

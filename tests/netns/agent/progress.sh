@@ -9,13 +9,14 @@ chmod 777 "$D/state"
 n=0
 for s in a b; do
 	n=$((n + 1))
-	nsenter --net="/run/netns/$G" /usr/bin/python3 "$here/agent/health_server.py" "127.0.0.1:800$n" $s "$D/state" >"$D/$s.log" 2>&1 </dev/null &
+	nsenter --net="/run/netns/$server_netns" /usr/bin/python3 "$here/agent/health_server.py" "$server_ip:800$n" $s "$D/state" >"$D/$s.log" 2>&1 </dev/null &
 	pid_of[$s]=$!
 	within 30 grep -qs listening "$D/$s.log" || say_failed "the server $s does not start"
 done
-pool() { echo "pool $1 { backend a { endpoint = \"http://127.0.0.1:8001\" } backend b { endpoint = \"http://127.0.0.1:8002\" } $2 }"; }
+pool() { echo "pool $1 { backend a { endpoint = \"http://$server_ip:8001\"$server_way } backend b { endpoint = \"http://$server_ip:8002\"$server_way } $2 }"; }
 gateway <<CONF
 interface "$GIF" { }
+$server_keys
 listener v4 { address = "$V4" port = 8080 }
 $(pool two "progress = 3s")
 $(pool direct "progress = 3s batch { policy = direct }")

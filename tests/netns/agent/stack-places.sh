@@ -49,6 +49,7 @@ for c in held:
         pass
     c.close()
 PY
+take_baseline
 check "200 upgrades of one client leave other servers their part" cl timeout 200 python3 "$D/places.py"
 check "and no server is down" eval '! grep -E "six/a: cannot connect|six/a: too many" "$D/gw.log"'
 finish

@@ -5,15 +5,16 @@
 . "$(dirname "$0")/../lib.sh"
 
 arena
-gw /usr/bin/python3 "$here/agent/upgrade_server.py" 127.0.0.1 8000 8001 >"$D/server.log" 2>&1 &
+nsenter --net="/run/netns/$server_netns" /usr/bin/python3 "$here/agent/upgrade_server.py" "$server_ip" 8000 8001 >"$D/server.log" 2>&1 &
 pid_of[server]=$!
 within 30 grep -qs listening "$D/server.log" || { cp "$D/server.log" "$D/out"; say_failed "the server does not start"; }
 gateway <<CONF
 interface "$GIF" { }
+$server_keys
 listener v4 { address = "$V4" port = 8080 }
-pool stock { backend a { endpoint = "http://127.0.0.1:8000" } }
-pool hand { backend a { endpoint = "http://127.0.0.1:8001" } }
-pool h2c { backend a { endpoint = "h2c://127.0.0.1:8001" } }
+pool stock { backend a { endpoint = "http://$server_ip:8000"$server_way } }
+pool hand { backend a { endpoint = "http://$server_ip:8001"$server_way } }
+pool h2c { backend a { endpoint = "h2c://$server_ip:8001"$server_way } }
 route "/stock" { pool = stock }
 route "/hand" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes }
 route "/brief" { pool = hand stream = yes upgrade = {"websocket"} strip_prefix = yes stream_timeout = 8s }

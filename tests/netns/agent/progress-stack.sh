@@ -1,0 +1,5 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# All of progress.sh with via = stack.
+export VIA=stack
+. "$(dirname "$0")/progress.sh"
