@@ -11,10 +11,12 @@ int rc_wake_open(struct rc_conn *conn)
 	struct epoll_event ev = {.events = EPOLLIN};
 	int rc = 0;
 
+	conn->wake = -1;
 	conn->base.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (conn->base.fd < 0)
+		return -errno;
 	conn->wake = ev.data.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (conn->base.fd < 0 || conn->wake < 0 ||
-	    epoll_ctl(conn->base.fd, EPOLL_CTL_ADD, conn->wake, &ev) < 0)
+	if (conn->wake < 0 || epoll_ctl(conn->base.fd, EPOLL_CTL_ADD, conn->wake, &ev) < 0)
 		rc = -errno;
 	return rc;
 }
