@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { TURNS_MAX = 64, SHED_MAX = 65536 + 1, BATCH_MAX = 1024 };
 enum { BY_TCP = 1, LARGE = 2, GROWS = 4, SLOW_CLIENTS = 8 }; /* bits of the first byte */
-enum { SLOW_MAX = 3, EVENT_LIMIT = 1 << 20, LARGE_NAME = EVENT_LIMIT };
+enum { SLOW_MAX = 3, EVENT_LIMIT = 128 << 10, LARGE_NAME = EVENT_LIMIT };
 
 static struct sl_admin *admin;
 static struct sl_window window;
