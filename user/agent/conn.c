@@ -79,6 +79,11 @@ static bool read_once(struct agent_conn *c, size_t *total)
 	}
 	if (n == -EAGAIN || n == -EINTR)
 		return n == -EINTR;
+	if (n < 0 && c->tls && c->tls->refused && !c->origin.spoke) {
+		snprintf(why, sizeof(why), "%s", c->tls->why);
+		origin_conn_refused(&c->origin, why);
+		return false;
+	}
 	if (n < 0)
 		say_alert(c);
 	if (n <= 0) {

@@ -168,11 +168,33 @@ bool agent_tls_flush(struct agent_tls *t)
 	return true;
 }
 
+/* RFC 8446 6.2: alerts by which a server refuses a handshake. */
+static bool is_refusal(unsigned long e)
+{
+	if (ERR_GET_LIB(e) != ERR_LIB_SSL)
+		return false;
+	switch (ERR_GET_REASON(e) - SSL_AD_REASON_OFFSET) {
+	case SSL_AD_HANDSHAKE_FAILURE:
+	case SSL_AD_BAD_CERTIFICATE:
+	case SSL_AD_UNSUPPORTED_CERTIFICATE:
+	case SSL_AD_CERTIFICATE_REVOKED:
+	case SSL_AD_CERTIFICATE_EXPIRED:
+	case SSL_AD_CERTIFICATE_UNKNOWN:
+	case SSL_AD_UNKNOWN_CA:
+	case SSL_AD_ACCESS_DENIED:
+	case SSL_AD_DECRYPT_ERROR:
+	case SSL_AD_INSUFFICIENT_SECURITY:
+	case SSL_AD_CERTIFICATE_REQUIRED: return true;
+	default: return false;
+	}
+}
+
 static void explain(struct agent_tls *t)
 {
 	unsigned long e = ERR_peek_error();
 	const char *text = ERR_reason_error_string(e);
 
+	t->refused = is_refusal(e);
 	if (ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_CERTIFICATE_VERIFY_FAILED)
 		snprintf(t->why, sizeof(t->why), "its certificate is refused: %s",
 			 X509_verify_cert_error_string(SSL_get_verify_result(t->ssl)));

@@ -54,6 +54,7 @@ struct agent_tls {
 	bool held;    /* the last recv() needs room in out[] */
 	bool ended;   /* the socket's input has ended */
 	bool broken;  /* OpenSSL must not be called again */
+	bool refused; /* by an alert about the handshake, which may come after its end */
 	uint32_t at, len;
 	uint32_t left; /* that may still be read */
 	char why[AGENT_TLS_WHY];

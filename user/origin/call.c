@@ -197,6 +197,8 @@ static void lose_call(struct origin_call *call, const char *why)
 	struct origin_server *s = call->server;
 
 	call->over = true;
+	if (call->conn->unread)
+		call->written = false;
 	/*
 	 * RFC 9110 9.2.2: a non-idempotent request is repeated only if none of it can have been
 	 * read.
@@ -227,6 +229,7 @@ void origin_call_assign(struct origin_call *call, struct origin_conn *c)
 	struct origin_server *s = call->server;
 
 	call->conn = c;
+	c->called = true;
 	call->tries++;
 	call->written = false;
 	if (!call->body.on || call->body.ended || !call->rq->length || s->limit.fixed)

@@ -49,10 +49,46 @@ void origin_conn_ended(struct origin_conn *c)
 void origin_conn_end_idle(struct origin_conn *c, const char *why, bool unused)
 {
 	struct origin_server *s = c->server;
+	bool mute = c->called && !c->spoke;
 
 	s->origin->io->close(c, why);
+	if (mute)
+		origin_server_mute(s, why ? why : "it closes connections without a reply");
 	if (unused)
 		origin_server_retry(s);
+}
+
+void origin_conn_spoke(struct origin_conn *c)
+{
+	c->spoke = true;
+	origin_server_spoke(c->server);
+}
+
+static struct origin_conn *find_silent(const struct origin_server *s)
+{
+	const struct sl_list *at;
+
+	sl_list_for_each (at, &s->conns) {
+		struct origin_conn *c = sl_container_of(at, struct origin_conn, link);
+
+		if (c->state == ORIGIN_UP && !c->spoke && !c->unread)
+			return c;
+	}
+	return NULL;
+}
+
+/* The server refuses its other new connections as well. */
+void origin_conn_refused(struct origin_conn *c, const char *why)
+{
+	struct origin_server *s = c->server;
+
+	s->mute_cnt = ORIGIN_MUTE_MAX;
+	s->refused = true;
+	do {
+		c->unread = true;
+		s->proto->eof(c, why);
+	} while ((c = find_silent(s)));
+	origin_server_down(s, why);
 }
 
 static void end_late(struct origin_timer *t)

@@ -486,6 +486,7 @@ static bool h1_input(struct origin_conn *c, size_t len)
 		origin_conn_end_idle(c, "bytes without a request", !h->used);
 		return false;
 	}
+	origin_conn_spoke(c);
 	h->call->answered = true;
 	h->end += (uint32_t)len;
 	return parse_input(h);

@@ -416,6 +416,7 @@ static bool h2_input(struct origin_conn *c, size_t len)
 	struct origin_h2_conn *h = h2_of(c);
 	ssize_t rc;
 
+	origin_conn_spoke(c);
 	origin_h2_relieve(c->server->origin);
 	rc = nghttp2_session_mem_recv(h->session, c->server->origin->scratch->input, len);
 	(void)settle_touched(h);

@@ -155,7 +155,9 @@ struct origin_server {
 	uint64_t down_ns; /* refuses connections since then; 0: up */
 	uint64_t said_ns; /* last log line about it */
 	uint32_t retry_ms;
-	char why[96]; /* reason of down or unhealthy */
+	uint8_t mute_cnt; /* connections in a row that the server ended before a byte of a reply */
+	bool refused;     /* the last connection was, by a TLS alert */
+	char why[96];     /* reason of down or unhealthy */
 	bool unhealthy;
 	bool said_unhealthy; /* logged since it was healthy */
 	bool told_unready;   /* the owner must send no calls */
@@ -193,8 +195,11 @@ struct origin_conn {
 	struct sl_list dirty;
 	struct origin_timer timer;
 	uint8_t state;
-	bool stale; /* another address: no more calls */
-	bool ended; /* by the server; what has come may be unread */
+	bool stale;  /* another address: no more calls */
+	bool ended;  /* by the server; what has come may be unread */
+	bool called; /* has had a call */
+	bool spoke;  /* input has come */
+	bool unread; /* the server has read nothing */
 };
 
 /* Space for input; none without room at the owner. */

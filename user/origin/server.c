@@ -65,18 +65,51 @@ static void tell_why(const struct origin_server *s)
 	owner_of(s)->explain(s);
 }
 
-void origin_server_up(struct origin_server *s)
+static bool is_mute(const struct origin_server *s)
+{
+	return s->mute_cnt >= ORIGIN_MUTE_MAX;
+}
+
+static void say_back(struct origin_server *s)
 {
 	s->retry_ms = RETRY_MIN_MS;
+	if (s->said_ns)
+		sl_log_info("%s: %s: the server is back", s->origin->area, s->name);
+	s->said_ns = 0;
+	snprintf(s->why, sizeof(s->why), "%s", s->unhealthy ? "health checks fail" : "");
+	tell_why(s);
+}
+
+/* A mute server is tried with a call; its back-off goes on until it replies. */
+void origin_server_up(struct origin_server *s)
+{
+	if (!is_mute(s))
+		s->retry_ms = RETRY_MIN_MS;
 	origin_timer_cancel(s->origin, &s->retry);
 	if (!s->down_ns)
 		return;
-	if (s->said_ns)
-		sl_log_info("%s: %s: the server is back", s->origin->area, s->name);
-	s->down_ns = s->said_ns = 0;
-	snprintf(s->why, sizeof(s->why), "%s", s->unhealthy ? "health checks fail" : "");
-	tell_why(s);
+	s->down_ns = 0;
+	if (!is_mute(s))
+		say_back(s);
 	tell_ready(s);
+}
+
+void origin_server_mute(struct origin_server *s, const char *why)
+{
+	if (!is_mute(s))
+		s->mute_cnt++;
+	if (is_mute(s))
+		origin_server_down(s, why);
+}
+
+void origin_server_spoke(struct origin_server *s)
+{
+	bool was = is_mute(s);
+
+	s->mute_cnt = 0;
+	s->refused = false;
+	if (was && !s->down_ns)
+		say_back(s);
 }
 
 void origin_server_healthy(struct origin_server *s, bool reaches)
@@ -117,7 +150,8 @@ void origin_server_unhealthy(struct origin_server *s, const char *why)
 void origin_server_retry(struct origin_server *s)
 {
 	struct origin *o = s->origin;
-	uint32_t max = s->down_ns ? RETRY_MAX_MS : SHORT_MAX_MS;
+	/* A call that makes a server close connections must not keep others away for long. */
+	uint32_t max = s->down_ns && (!is_mute(s) || s->refused) ? RETRY_MAX_MS : SHORT_MAX_MS;
 	uint64_t jitter = sl_prng_below(o->prng, s->retry_ms / 2 + 1);
 
 	if (sl_timer_pending(&s->retry.t))
@@ -144,13 +178,13 @@ void origin_server_down(struct origin_server *s, const char *why)
 {
 	struct origin *o = s->origin;
 
-	bool is_new = !s->down_ns;
+	bool is_new = !s->down_ns && !(is_mute(s) && s->said_ns);
 
 	if (s->conn_cnt > s->connecting + s->ended_cnt) {
 		origin_server_retry(s);
 		return;
 	}
-	if (is_new)
+	if (!s->down_ns)
 		s->down_ns = o->now_ns;
 	origin_server_retry(s);
 	if (is_new || strncmp(s->why, why, sizeof(s->why) - 1) != 0) {

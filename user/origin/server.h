@@ -10,7 +10,7 @@
 
 #include "origin/origin.h"
 
-enum { ORIGIN_TRIES_MAX = 3 };
+enum { ORIGIN_TRIES_MAX = 3, ORIGIN_MUTE_MAX = 6 };
 
 struct origin_owner {
 	/* As the functions in sluice/backend.h. */
@@ -61,6 +61,10 @@ void origin_server_retry(struct origin_server *s);
 void origin_server_short(struct origin_server *s, const char *why);
 /* Connects if the server is down, or for resting calls. */
 void origin_server_try(struct origin_server *s);
+/* A connection with a call ended without input. After ORIGIN_MUTE_MAX of them: is down. */
+void origin_server_mute(struct origin_server *s, const char *why);
+/* Input came: the server is not mute. */
+void origin_server_spoke(struct origin_server *s);
 /* Another address: retries at once. */
 void origin_server_moved(struct origin_server *s);
 
@@ -94,6 +98,10 @@ void origin_conn_failed(struct origin_conn *c, const char *why);
 void origin_conn_close(struct origin_conn *c, const char *why);
 /* The server has ended the connection, which says no more that the server is up. */
 void origin_conn_ended(struct origin_conn *c);
+/* Called by protocols with each input. */
+void origin_conn_spoke(struct origin_conn *c);
+/* The server refused the connection before it read a call: its calls are refused as unread. */
+void origin_conn_refused(struct origin_conn *c, const char *why);
 /* Closes a connection that its server ends. `unused`: it never had a call; the next one waits. */
 void origin_conn_end_idle(struct origin_conn *c, const char *why, bool unused);
 /* Updates the list of connections with room. */

@@ -56,6 +56,9 @@ gw nginx -c "$D/nginx.conf" >"$D/nginx.out" 2>&1 &
 pid_of[nginx]=$!
 gw /usr/bin/python3 "$here/agent/tls_evil.py" "$D" >"$D/evil.log" 2>&1 &
 pid_of[evil]=$!
+gw openssl s_server -accept 127.0.0.1:9456 -Verify 1 -verify_return_error -CAfile "$D/ca.pem" -cert "$D/good.pem" \
+	-key "$D/good.key" -www >"$D/verify.log" 2>&1 &
+pid_of[verify]=$!
 within 30 grep -qs listening "$D/evil.log" || { cp "$D/evil.log" "$D/out"; say_failed "the servers do not start"; }
 
 pools=''
@@ -77,6 +80,7 @@ pool address https://127.0.0.1:9441 ''
 pool unverified https://127.0.0.1:9442 'verify = no'
 pool mutual https://127.0.0.1:9447 "$name certificate = \"$D/client.pem\" key = \"$D/client.key\""
 pool anonymous https://127.0.0.1:9447 "$name"
+pool pair 'https://127.0.0.1:9456" } backend b { endpoint = "https://127.0.0.1:9448' "$name"
 pool chain https://127.0.0.1:9453 "$name certificate = \"$D/chain.pem\" key = \"$D/client.key\""
 pool dotted https://127.0.0.1:9454 'server_name = "server.test."'
 pool late https://127.0.0.1:9455 "$name ca_file = \"$D/late.pem\""
@@ -147,8 +151,13 @@ check "a file with a bad certificate is refused" refused_file late 'ca_file: a c
 
 check "a client certificate is shown" within 30 is mutual/client gateway
 check "with a long chain, too" within 30 is chain/client gateway
-anonymous() { ask anonymous/x -o /dev/null -w '%{http_code}' | grep -q 50 && within 10 grep -q 'agent: anonymous/a: TLS: .*certificate required' "$D/gw.log"; }
-check "without one the server's alert is in the log" within 30 anonymous
+check "without one the server's alert is in the log, and the server is down" within 30 refused anonymous 'TLS: .*certificate required'
+reason() { gw curl -s http://127.0.0.1:9900/stats | grep -q '"name":"anonymous/a","why":"TLS: [^"]*certificate required"'; }
+check "and in the statistics" within 10 reason
+posts() { # all of the other server, though half would go to the one that refuses
+	for _ in $(seq 30); do [ "$(ask pair/x -X POST)" = good ] || return 1; done
+}
+check "requests go to another server at once, also those that must not be repeated" posts
 
 check_py "a body without close_notify at its end never looks whole" <<'PY'
 from raw import *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait for a server, and the requests that it gets, one at a time. */
 #include "base/clock.h"
+#include "origin/server.h"
 #include "agent_bed.h"
 
 enum { ASKED_MAX = 64 };
@@ -269,4 +270,40 @@ TEST(a_call_that_a_lost_server_has_read_is_not_refused_as_new)
 	bed_until(asked[0]->ends == 1);
 	ck_assert_int_eq(asked[0]->error, SL_RPC_UNANSWERED);
 	ck_assert(bed.unready);
+}
+
+/* Each server of a pool that ends its connections at once gets few requests, others get them. */
+TEST(a_server_that_ends_connections_without_a_reply_is_down)
+{
+	uint64_t begun = sl_now_ns();
+
+	for (unsigned i = 0; i < ORIGIN_MUTE_MAX; i++) {
+		ck_assert(!bed.unready);
+		ask(SL_CLASS_NORMAL, "lost", false);
+		lose("lost");
+		bed_until(asked[i]->ends == 1);
+	}
+	ck_assert(bed.unready);
+	while (bed.unready && sl_now_ns() - begun < 20 * SL_NS_PER_SEC)
+		bed_turns(1);
+	bed_server_accept(); /* the next try ended at once */
+	bed_server_close();
+	ask(SL_CLASS_NORMAL, "lost", false);
+	lose("lost");
+	bed_until(asked[ORIGIN_MUTE_MAX]->ends == 1);
+	ck_assert(bed.unready);
+	while (bed.unready && sl_now_ns() - begun < 20 * SL_NS_PER_SEC)
+		bed_turns(1);
+	bed_server_accept();
+	bed_server_close();
+	ask(SL_CLASS_NORMAL, "served", false);
+	bed_server_accept();
+	ck_assert_str_eq(serve(), "served");
+	bed_until(asked[ORIGIN_MUTE_MAX + 1]->ends == 1);
+	/* A reply ends the suspicion. */
+	bed_server_close();
+	ask(SL_CLASS_NORMAL, "lost", false);
+	lose("lost");
+	bed_until(asked[ORIGIN_MUTE_MAX + 2]->ends == 1);
+	ck_assert(!bed.unready);
 }

@@ -180,3 +180,44 @@ TEST_EACH(a_flood_of_messages_does_not_hide_a_reply, 2)
 	ck_assert_uint_eq(r->len, 2);
 	bed_request_free(r);
 }
+
+static bool is_refused(struct bed_request *r)
+{
+	return (SSL_accept(server), r->ends);
+}
+
+/* The agent is connected before the server has looked for its certificate (RFC 8446 4.4.2). */
+TEST(server_that_refuses_the_certificate_is_down)
+{
+	struct bed_request *r;
+
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		uint32_t pause_ms = own()->origin.retry_ms;
+
+		r = bed_ask(SL_PROTO_HTTP1, i % 2);
+		accept_tls();
+		bed_until(is_refused(r)); /* by its only connection */
+		ck_assert_int_eq(r->error, SL_RPC_REFUSED);
+		bed_request_free(r);
+		ck_assert(bed.unready);
+		ck_assert_ptr_nonnull(strstr(own()->origin.why, "certificate required"));
+		ck_assert_uint_ge(own()->origin.retry_ms, i ? 2 * pause_ms : pause_ms);
+		close_tls();
+		while (bed.unready) { /* the next try */
+			accept_tls();
+			for (unsigned k = 0; k < 20 && bed.unready; k++)
+				(SSL_accept(server), bed_turns(1));
+			close_tls();
+		}
+	}
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
+	r = bed_ask(SL_PROTO_HTTP1, false);
+	shake_hands();
+	bed_until(has_heard_head());
+	say("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 38);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_str_eq(own()->origin.why, "");
+	bed_request_free(r);
+}
