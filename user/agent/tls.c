@@ -168,10 +168,15 @@ bool agent_tls_flush(struct agent_tls *t)
 	return true;
 }
 
+static bool is_alert(unsigned long e)
+{
+	return ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) >= SSL_AD_REASON_OFFSET;
+}
+
 /* RFC 8446 6.2: alerts by which a server refuses a handshake. */
 static bool is_refusal(unsigned long e)
 {
-	if (ERR_GET_LIB(e) != ERR_LIB_SSL)
+	if (!is_alert(e))
 		return false;
 	switch (ERR_GET_REASON(e) - SSL_AD_REASON_OFFSET) {
 	case SSL_AD_HANDSHAKE_FAILURE:
@@ -198,7 +203,7 @@ static void explain(struct agent_tls *t)
 	if (ERR_GET_LIB(e) == ERR_LIB_SSL && ERR_GET_REASON(e) == SSL_R_CERTIFICATE_VERIFY_FAILED)
 		snprintf(t->why, sizeof(t->why), "its certificate is refused: %s",
 			 X509_verify_cert_error_string(SSL_get_verify_result(t->ssl)));
-	else if (t->error)
+	else if (t->error && !is_alert(e)) /* a server that refuses breaks sends, too */
 		snprintf(t->why, sizeof(t->why), "%s", strerror(t->error));
 	else if (t->ended)
 		snprintf(t->why, sizeof(t->why), "it closed the connection %s",
@@ -251,7 +256,20 @@ int agent_tls_handshake(struct agent_tls *t)
 		rc = -1;
 	}
 	(void)agent_tls_flush(t);
-	return rc;
+	if (rc != 1 || !t->error)
+		return rc;
+	snprintf(t->why, sizeof(t->why), "%s", strerror(t->error));
+	return -1;
+}
+
+/* OpenSSL refuses it within a message; out[] may be full. */
+static void make_close_notify(struct agent_tls *t)
+{
+	if (!t->closing || t->broken || SSL_in_init(t->ssl))
+		return;
+	ERR_clear_error();
+	t->closing = SSL_shutdown(t->ssl) < 0;
+	(void)agent_tls_flush(t);
 }
 
 ssize_t agent_tls_recv(struct agent_tls *t, void *to, size_t len)
@@ -270,6 +288,7 @@ ssize_t agent_tls_recv(struct agent_tls *t, void *to, size_t len)
 		rc = is_waiting(t, rc) ? -EAGAIN : -EPROTO;
 	t->held = rc == -EAGAIN && SSL_want_write(t->ssl);
 	(void)agent_tls_flush(t);
+	make_close_notify(t);
 	return rc < 0 ? rc : (ssize_t)n;
 }
 
@@ -339,10 +358,8 @@ bool agent_tls_shut(struct agent_tls *t)
 	if (t->broken)
 		return false;
 	t->left = 0;
-	ERR_clear_error();
-	if (SSL_shutdown(t->ssl) < 0)
-		return false;
-	(void)agent_tls_flush(t);
+	t->closing = true;
+	make_close_notify(t);
 	return !t->error;
 }
 

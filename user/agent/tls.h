@@ -53,6 +53,7 @@ struct agent_tls {
 	bool emptied; /* the last read left nothing in the socket; cleared by an event */
 	bool held;    /* the last recv() needs room in out[] */
 	bool ended;   /* the socket's input has ended */
+	bool closing; /* close_notify is still to be made */
 	bool broken;  /* OpenSSL must not be called again */
 	bool refused; /* by an alert about the handshake, which may come after its end */
 	uint32_t at, len;
@@ -103,7 +104,10 @@ ssize_t agent_tls_send(struct agent_tls *t, const struct iovec *iov, unsigned cn
 bool agent_tls_has_more(const struct agent_tls *t);
 /* Returns the same after -EAGAIN of recv(). */
 bool agent_tls_is_cut(const struct agent_tls *t);
-/* Sends close_notify; input goes on (RFC 8446 6.1). Returns false on failure. */
+/*
+ * Sends close_notify, at the latest when a message of the handshake layer is whole; input goes on
+ * (RFC 8446 6.1). Returns false on failure.
+ */
 bool agent_tls_shut(struct agent_tls *t);
 /* Sends out[]. Returns true if nothing waits for room; `error` is set on failure. */
 bool agent_tls_flush(struct agent_tls *t);

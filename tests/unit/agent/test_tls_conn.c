@@ -7,7 +7,14 @@
 #include "agent/internal.h"
 #include "agent_bed.h"
 
-enum { LONG = 200000, RECORD_MAX = 16384, TICKETS = 700, UPDATES = 560 };
+enum {
+	LONG = 200000,
+	FRAGMENT = 512,
+	HEADER = 5,
+	RECORD_MAX = 16384,
+	TICKETS = 700,
+	UPDATES = 560
+};
 
 static SSL_CTX *ctx;
 static SSL *server;
@@ -220,4 +227,120 @@ TEST(server_that_refuses_the_certificate_is_down)
 	ck_assert_int_eq(r->error, SL_RPC_OK);
 	ck_assert_str_eq(own()->origin.why, "");
 	bed_request_free(r);
+}
+
+/* --- a connection alone: agent <-> near, far <-> server --- */
+
+static int near, far;
+
+static struct agent_tls *open_pair(void)
+{
+	int a[2], b[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, a), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, b), 0);
+	near = a[1];
+	far = b[1];
+	bed.server_fd = b[0];
+	server = SSL_new(ctx);
+	SSL_set_fd(server, b[0]);
+	return agent_tls_new(&own()->tls, a[0]);
+}
+
+/* Returns the bytes moved, at most `max`. */
+static size_t move(int from, int to, size_t max)
+{
+	static char bytes[1 << 16];
+	ssize_t n = recv(from, bytes, max < sizeof(bytes) ? max : sizeof(bytes), 0);
+
+	if (n > 0)
+		ck_assert_int_eq(send(to, bytes, (size_t)n, MSG_NOSIGNAL), n);
+	return n > 0 ? (size_t)n : 0;
+}
+
+static void close_pair(struct agent_tls *t)
+{
+	int fd = t->fd;
+
+	agent_tls_free(t);
+	close(fd);
+	close(near);
+	close(far);
+	close(bed.server_fd);
+}
+
+static void end_handshake(struct agent_tls *t)
+{
+	int rc = 0;
+
+	for (int i = 0; i < 8 && (rc = agent_tls_handshake(t)) == 0; i++) {
+		move(near, far, SIZE_MAX);
+		(void)SSL_accept(server);
+		move(far, near, SIZE_MAX);
+	}
+	ck_assert_int_eq(rc, 1);
+	move(near, far, SIZE_MAX);
+	(void)SSL_accept(server);
+}
+
+TEST(alert_is_the_reason_though_a_send_has_failed)
+{
+	const struct iovec iov = {"x", 1};
+	struct agent_tls *t = open_pair();
+	char in[16];
+
+	SSL_set_verify(server, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	end_handshake(t);
+	ck_assert_uint_gt(move(far, near, SIZE_MAX), 0);
+	shutdown(near, SHUT_RDWR);
+	(void)agent_tls_send(t, &iov, 1);
+	ck_assert_int_eq(t->error, EPIPE);
+	ck_assert_int_eq(agent_tls_recv(t, in, sizeof(in)), -EPROTO);
+	ck_assert_msg(strstr(t->why, "certificate required") && t->refused, "%s", t->why);
+	close_pair(t);
+}
+
+TEST(handshake_whose_end_cannot_be_sent_fails)
+{
+	struct agent_tls *t = open_pair();
+
+	ck_assert_int_eq(agent_tls_handshake(t), 0);
+	move(near, far, SIZE_MAX);
+	(void)SSL_accept(server);
+	move(far, near, SIZE_MAX);
+	shutdown(near, SHUT_RDWR);
+	ck_assert_int_eq(agent_tls_handshake(t), -1);
+	ck_assert_str_eq(t->why, "Broken pipe");
+	close_pair(t);
+}
+
+static int make_ticket_long(SSL *ssl, void *arg)
+{
+	static const char data[4 * FRAGMENT];
+
+	(void)arg;
+	return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), data, sizeof(data));
+}
+
+/* OpenSSL refuses SSL_shutdown() while a message of the handshake layer is read. */
+TEST(close_notify_waits_for_the_end_of_a_message)
+{
+	struct agent_tls *t;
+	char in[16];
+
+	SSL_CTX_set_session_ticket_cb(ctx, make_ticket_long, NULL, NULL);
+	SSL_CTX_set_max_send_fragment(ctx, FRAGMENT);
+	t = open_pair();
+	end_handshake(t);
+	move(far, near, HEADER + FRAGMENT + 17);
+	ck_assert_int_eq(agent_tls_recv(t, in, sizeof(in)), -EAGAIN);
+	ck_assert(SSL_in_init(t->ssl));
+	ck_assert(agent_tls_shut(t));
+	ck_assert_uint_eq(move(near, far, SIZE_MAX), 0);
+	move(far, near, SIZE_MAX);
+	ck_assert_int_eq(agent_tls_recv(t, in, sizeof(in)), -EAGAIN);
+	ck_assert_uint_gt(move(near, far, SIZE_MAX), 0);
+	ck_assert_int_eq(SSL_get_error(server, SSL_read(server, in, sizeof(in))),
+			 SSL_ERROR_ZERO_RETURN);
+	close_pair(t);
 }
