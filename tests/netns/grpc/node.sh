@@ -8,7 +8,7 @@ export SL_VERBOSE=1 # gRPC's interoperability cases are shown by name
 arena
 backend echo echo
 backend interop interop
-backend slow echo --delay-us 300000
+backend slow echo --delay-us 1000000
 gateway <<CONFIG
 interface "$GIF" { }
 listener web { address = "$V4" port = 8080 }

@@ -7,7 +7,7 @@ export SL_VERBOSE=1 # gRPC's interoperability cases are shown by name
 arena
 backend echo echo
 backend interop interop
-backend slow echo --delay-us 300000
+backend slow echo --delay-us 1000000
 backend part echo --streams 3
 backend late echo --streams 3 --grpc-status 9
 backend dead echo
