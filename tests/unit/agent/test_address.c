@@ -46,7 +46,7 @@ TEST(addresses_of_a_name_are_tried_in_turn)
 	snprintf(to, sizeof(to), "http://two.test:%u", ntohs(in.sin_port));
 	bed_open(to, (struct sl_agent_options){0});
 	bed_go();
-	for (unsigned i = 0; bed.unready && i < 3000; i++) {
+	for (unsigned i = 0; bed.unready && i < 60000; i++) {
 		bed_turns(1);
 		usleep(1000);
 	}
