@@ -317,7 +317,7 @@ class SackFlood(ByHand):
         w.write(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % self.size + b"x" * self.size)
         w.take(self.taken)
         end = w.latest(0.2)
-        if (end - w.ack) & 0xFFFFFFFF < 100 * self.mss:
+        if (end - w.ack) & 0xFFFFFFFF < 16 * self.mss:
             raise EOFError
         last = end - self.mss & 0xFFFFFFFF
         w.said = w.packet(ACK, options=struct.pack("!BBBBII", 1, 1, 5, 10, last, end))

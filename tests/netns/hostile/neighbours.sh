@@ -44,11 +44,11 @@ hostile() {
 	counters >"$D/counters"
 	check "$* over IPv$family: all requests of another client are answered" cl timeout 400 python3 "$here/hostile/client.py" "$family" "$seconds" "$(gateway_child)" "$G" "$@"
 	grep -h "^    hostile" "$D/out"
-	[ "$failed" -eq "$failed_before" ] || counters | grep -vxFf "$D/counters" | sed 's/^/     | /'
+	[ "$failed" -eq "$failed_before" ] || { counters | grep -vxFf "$D/counters"; grep "client fd99:0:0:9:\|client 10.99.0.9[: ]" "$D/gw.log"; } | sed 's/^/     | /'
 	check_leftovers
 }
 
-many_skipped() { [ "$(metric sluice_tcp_sack_scans_skipped_total)" -gt 10000 ]; }
+many_skipped() { metric sluice_tcp_sack_scans_skipped_total; [ "$(metric sluice_tcp_sack_scans_skipped_total)" -gt 10000 ]; }
 
 # hostile_groups FAMILY: all attacks, for so long that each of them comes to its end, and what they are counted as.
 hostile_groups() {
