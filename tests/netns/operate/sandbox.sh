@@ -119,21 +119,24 @@ tree() {
 	echo "$1"
 	for p in $(pgrep -P "$1"); do tree "$p"; done
 }
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=a.test -keyout "$D/a.key" -out "$D/a.pem" 2>/dev/null
+for name in a client; do
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=$name.test -keyout "$D/$name.key" -out "$D/$name.pem" 2>/dev/null
+done
 printf '%s' "token-$RANDOM$RANDOM$RANDOM-of-an-operator" >"$D/token"
 head -c 32 /dev/urandom | base64 >"$D/psk"
-chgrp "$(id -g nobody)" "$D/a.key" "$D/psk"
-chmod 640 "$D/a.key" "$D/psk"
+chgrp "$(id -g nobody)" "$D/a.key" "$D/client.key" "$D/psk"
+chmod 640 "$D/a.key" "$D/client.key" "$D/psk"
 chmod 600 "$D/token"
 # Prints those processes that have a secret in memory, with its name.
 cat >"$D/holders.py" <<'EOF'
 import base64, re, subprocess, sys
 D, pids = sys.argv[1], sys.argv[2:]
-text = subprocess.run(["openssl", "ec", "-in", D + "/a.key", "-text", "-noout"], capture_output=True, text=True).stdout
-key = bytes.fromhex(re.sub(r"[\s:]", "", re.search(r"priv:\n((?:\s+[0-9a-f:]+\n)+)", text)[1]))[-32:]
 psk = open(D + "/psk", "rb").read().strip()
-secrets = {"key": key, "reversed key": key[::-1], "file of the key": open(D + "/a.key", "rb").read().split(b"\n")[1],
-           "token": open(D + "/token", "rb").read(), "shared key": psk, "decoded shared key": base64.b64decode(psk)}
+secrets = {"token": open(D + "/token", "rb").read(), "shared key": psk, "decoded shared key": base64.b64decode(psk)}
+for name, file in ("key", D + "/a.key"), ("client key", D + "/client.key"):
+    text = subprocess.run(["openssl", "ec", "-in", file, "-text", "-noout"], capture_output=True, text=True).stdout
+    key = bytes.fromhex(re.sub(r"[\s:]", "", re.search(r"priv:\n((?:\s+[0-9a-f:]+\n)+)", text)[1]))[-32:]
+    secrets |= {name: key, "reversed " + name: key[::-1], "file of the " + name: open(file, "rb").read().split(b"\n")[1]}
 for pid in pids:
     found = set()
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
@@ -154,7 +157,7 @@ EOF
 config "listener tls { address = \"$V4\" port = 8443 tls { certificate = {\"$D/a.pem\"} key = {\"$D/a.key\"} } }
 admin { token_file = \"$D/token\" }
 pool far { backend f { endpoint = \"tcp://127.0.0.1:9\" key_file = \"$D/psk\" } }
-pool app { backend s { endpoint = \"http://127.0.0.1:9001\" } }
+pool app { backend s { endpoint = \"https://127.0.0.1:9001\" } tls { verify = no certificate = \"$D/client.pem\" key = \"$D/client.key\" } }
 route \"/far\" { pool = far }
 route \"/\" { pool = app }"
 gateway_spawn
@@ -162,13 +165,14 @@ within 30 eval '[ "$(tree "$gateway_pid" | wc -l)" -eq 5 ]'
 handshaken() { cl curl -sk --max-time 5 -o /dev/null "https://$V4:8443/echo"; }
 check "TLS with that key" within 30 handshaken
 mapfile -t pids < <(tree "$gateway_pid")
-one_holder() {
+holders() {
 	python3 "$D/holders.py" "$D" "${pids[@]}" >"$D/holders"
 	cat "$D/holders"
-	[ "$(wc -l <"$D/holders")" -eq 1 ] && grep -q "^sluice, .*key.*token" "$D/holders"
+	[ "$(wc -l <"$D/holders")" -eq 2 ] && grep '^sluice, .*key.*token' "$D/holders" | grep -qv client &&
+		grep -Eq '^agent-0(, ((reversed|file of the) )?client key)+$' "$D/holders"
 }
 check "there are supervisor, gateway, guard, zygote and agent" test "${#pids[@]}" -eq 5
-check "of them the gateway has keys in its memory, and no other process" one_holder
+check "of them the gateway has its keys in memory, the agent the key for its server, and no other process any" holders
 if [ "${SL_SANITIZED:-}" != 1 ]; then
 	all_processes_filtered() {
 		local p bad=0
