@@ -190,8 +190,6 @@ void sl_worker_run(struct sl_worker *w)
 		if (w->draining && sl_core_idle(&w->core))
 			atomic_store_explicit(&w->drained, true, memory_order_release);
 	}
-	if (w->upstreams) {
-		sl_upstreams_stop(w->upstreams);
-		sl_net_flush(&w->net);
-	}
+	if (w->upstreams)
+		sl_upstreams_stop(w->upstreams, &w->net);
 }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/min.h"
+#include "net/net.h"
 #include "origin/backend.h"
 #include "tcp/tcp.h"
 #include "config/config.h"
@@ -141,20 +142,24 @@ static void give_up(struct sl_upstream *u, const char *why)
 	atomic_store_explicit(&u->left, true, memory_order_release);
 }
 
-void sl_upstreams_stop(struct sl_upstream_list *l)
+void sl_upstreams_stop(struct sl_upstream_list *l, struct sl_net *net)
 {
 	struct sl_upstream *u;
 
+	l->stopping = net;
 	while ((u = sl_list_first(&l->servers, struct sl_upstream, link)))
 		give_up(u, "the worker ends");
 	upstream_handles_reset(l);
+	if (net)
+		sl_net_flush(net);
+	l->stopping = NULL;
 }
 
 void sl_upstreams_free(struct sl_upstream_list *l)
 {
 	if (!l)
 		return;
-	sl_upstreams_stop(l);
+	sl_upstreams_stop(l, NULL);
 	origin_conns_free(&l->origin);
 	origin_fini(&l->origin);
 	free(l);

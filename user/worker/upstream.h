@@ -17,6 +17,7 @@
 #include "wire/addr.h"
 
 struct origin_authority;
+struct sl_net;
 struct sl_tcp;
 struct sl_umem;
 struct sl_upstream;      /* one server, within a worker */
@@ -39,8 +40,8 @@ struct sl_upstream_options {
  */
 struct sl_upstream_list *sl_upstreams_new(struct sl_tcp *tcp, const struct sl_umem *umem,
 					  uint32_t ports, uint32_t conns, uint64_t now_ns);
-/* Gives up all servers, and resets all connections. Worker, when it stops. */
-void sl_upstreams_stop(struct sl_upstream_list *l);
+/* Gives up all servers, and resets all connections, in turns with output of `net`. Worker's end. */
+void sl_upstreams_stop(struct sl_upstream_list *l, struct sl_net *net);
 /* Does so, and frees the list. The worker's thread has ended. l may be NULL. */
 void sl_upstreams_free(struct sl_upstream_list *l);
 

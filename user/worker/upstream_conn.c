@@ -9,12 +9,14 @@
 #include <sys/uio.h>
 
 #include "base/min.h"
+#include "net/net.h"
 #include "tcp/tcp.h"
 #include "worker/upstream_impl.h"
 
 struct upstream_conn;
 
 enum { SEND_FRAMES = 16 }; /* with less than 3/4 of all frames free */
+enum { RESETS = 32, FLUSHES_MAX = 64 };
 
 struct tcp_handle {
 	struct sl_list link;
@@ -260,6 +262,25 @@ static bool ends_in_order(const struct upstream_conn *c)
 	return !c->reset && (c->ended || !c->busy) && !sl_tcp_held_frames(c->tcp);
 }
 
+/* The smallest ring takes 64 resets. */
+static void reset_conn(struct sl_upstream_list *l, struct sl_tcp_conn *tcp)
+{
+	uint32_t pending = 1;
+
+	sl_tcp_abort(tcp);
+	if (!l->stopping || ++l->resets % RESETS)
+		return;
+	for (unsigned n = 0; pending && n < FLUSHES_MAX; n++) {
+		sl_net_flush(l->stopping);
+		pending = 0;
+		for (unsigned i = 0; i < l->stopping->port_cnt; i++) {
+			const struct sl_port *p = l->stopping->ports[i];
+
+			pending += p->ops->tx_pending(p);
+		}
+	}
+}
+
 void upstream_conn_gone(struct origin_conn *o)
 {
 	struct upstream_conn *c = conn_of(o);
@@ -272,7 +293,7 @@ void upstream_conn_gone(struct origin_conn *o)
 		return;
 	if (!in_order) {
 		free(c->handle);
-		sl_tcp_abort(tcp);
+		reset_conn(list_of(c), tcp);
 		return;
 	}
 	c->handle->conn = NULL;
@@ -294,7 +315,7 @@ static bool reset_closing(struct sl_upstream_list *l)
 	if (!at)
 		return false;
 	h = sl_container_of(at, struct tcp_handle, link);
-	sl_tcp_abort(h->tcp);
+	reset_conn(l, h->tcp);
 	free(h);
 	return true;
 }

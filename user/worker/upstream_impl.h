@@ -23,8 +23,10 @@ struct sl_upstream_list {
 	uint32_t ports; /* per server */
 	uint32_t conns; /* most of all servers */
 	const struct sl_umem *umem;
-	uint64_t tell_ns; /* next publication of the servers' state */
-	unsigned events;  /* upcalls of TCP since the last turn */
+	uint64_t tell_ns;        /* next publication of the servers' state */
+	unsigned events;         /* upcalls of TCP since the last turn */
+	struct sl_net *stopping; /* sends resets in turns; NULL: TCP does */
+	unsigned resets;         /* then */
 };
 
 struct sl_upstream {

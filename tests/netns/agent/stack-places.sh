@@ -17,6 +17,8 @@ limits { max_body = 1m }
 tcp { server_ports = "20000-20999" }
 pool four { backend a { endpoint = "http://10.99.0.2:8001" via = stack } }
 pool six { backend a { endpoint = "http://[fd99::2]:8001" via = stack } }
+pool crowd { backend a { endpoint = "http://10.99.0.2:8001" via = stack concurrency = 80 } }
+route "/crowd" { pool = crowd }
 route "/upgrade" { pool = four stream = yes upgrade = {"echo"} }
 route "/six" { pool = six strip_prefix = yes }
 CONF
@@ -52,4 +54,18 @@ PY
 take_baseline
 check "200 upgrades of one client leave other servers their part" cl timeout 200 python3 "$D/places.py"
 check "and no server is down" eval '! grep -E "six/a: cannot connect|six/a: too many" "$D/gw.log"'
-finish
+
+check_py "80 connections are kept" <<'PY'
+from raw import *
+clients = [Client(timeout=60) for _ in range(80)]
+for c in clients:
+    c.send(b"GET /crowd HTTP/1.1\r\nHost: x\r\n\r\n")
+for c in clients:
+    expect("status", c.reply().status, 200)
+PY
+kept() { cl ss -Htn state established '( sport = :8001 )' | wc -l; }
+check "they are" eval '[ "$(kept)" -ge 80 ]'
+gateway_end
+none() { [ "$(kept)" = 0 ]; }
+check "a gateway that ends resets them all, of which a ring takes 64" within 10 none
+exit_with_counts

@@ -6,6 +6,7 @@
   /reset, /reset-body  a reset after the head, or within the reply
   /upgrade goes on as an echo; says bye at the end of the input
   /hold    answers after /release
+  /crowd   answers once 80 requests are there
   /close   a reply on a connection that is not kept
   /state   what happened, as JSON; others: "ok"
 """
@@ -19,6 +20,7 @@ import time
 
 state = collections.Counter()
 released = threading.Event()
+crowd = threading.Barrier(80)
 FLOOD = 64 << 20
 
 
@@ -78,6 +80,8 @@ def answer(s, path):
             released.set()
         if path == "/hold":
             released.wait()
+        if path == "/crowd":
+            crowd.wait()
         reply(s, b"ok")
     return True
 
