@@ -335,6 +335,7 @@ struct sl_cfg_former_key {
 
 struct sl_config {
 	const char *file;
+	uint64_t number;               /* from 1; of no other in the process, unlike the address */
 	struct sl_cfg_segment *pieces; /* of the file and its includes */
 	uint32_t piece_cnt;
 	const char **sources; /* included files, and "FOLDER/" of patterns */

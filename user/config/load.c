@@ -27,6 +27,8 @@ static struct sl_config *finish_load(struct conf_parse *p, struct sl_err *err)
 
 static bool begin_load(struct conf_parse *p, const char *name, struct sl_err *err)
 {
+	static _Atomic uint64_t number;
+
 	p->arena = conf_arena_create();
 	p->cfg = p->arena ? conf_arena_alloc(p->arena, sizeof(*p->cfg)) : NULL;
 	if (!p->cfg) {
@@ -36,6 +38,7 @@ static bool begin_load(struct conf_parse *p, const char *name, struct sl_err *er
 	}
 	p->mistakes.cfg = p->cfg;
 	p->cfg->arena = p->arena;
+	p->cfg->number = ++number;
 	p->cfg->file = conf_arena_strndup(p->arena, name, strlen(name));
 	memset(p->cfg->cpus, 0xff, sizeof(p->cfg->cpus));
 	return true;

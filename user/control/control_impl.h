@@ -15,7 +15,7 @@ struct sl_control {
 	struct sl_access_log *log; /* NULL: none */
 	struct sl_otlp *otlp;
 	struct sl_window window;
-	const struct sl_config *stages_of; /* shown in the map sl_stages */
+	uint64_t stages_of; /* configuration shown in the map sl_stages */
 	uint32_t service_max;
 	int signal_fd;
 	uint64_t tick_ns;

@@ -24,7 +24,7 @@ struct sl_notes {
 	struct change_note ring[SL_NOTES];
 	unsigned cnt, at;
 	uint64_t now_ms;
-	const struct sl_config *cfg;
+	uint64_t config; /* number; 0: none */
 	uint8_t *states;
 	uint32_t state_cnt, visited;
 	bool looked, ready, draining;
@@ -94,11 +94,11 @@ static void look_at_config(struct sl_notes *n, const struct sl_config *cfg)
 	uint32_t cnt = 0;
 	uint8_t *states;
 
-	if (n->cfg == cfg)
+	if (n->config == cfg->number)
 		return;
 	if (n->looked)
 		say(n, false, "a new configuration is in force");
-	n->cfg = cfg;
+	n->config = cfg->number;
 	for (uint32_t p = 0; p < cfg->pool_cnt; p++)
 		cnt += cfg->pools[p].backend_cnt;
 	states = realloc(n->states, cnt + 1);
@@ -163,7 +163,7 @@ static void look_at_gateway(struct sl_notes *n, struct sl_gateway *g,
 void sl_notes_tick(struct sl_notes *n, struct sl_gateway *g, uint64_t unix_ms)
 {
 	const struct sl_gateway_info *in = sl_gateway_info(g);
-	bool first = !n->cfg;
+	bool first = !n->config;
 
 	n->now_ms = unix_ms;
 	look_at_config(n, in->cfg);

@@ -26,14 +26,13 @@ static void write_stage(struct sl_gateway *g, const struct sl_window *w, const c
 	(void)sl_gateway_set_stage(g, &key, &v);
 }
 
-void sl_stage_map_write(struct sl_gateway *g, const struct sl_window *w,
-			const struct sl_config **shown)
+void sl_stage_map_write(struct sl_gateway *g, const struct sl_window *w, uint64_t *shown)
 {
 	const struct sl_config *cfg = sl_gateway_info(g)->cfg;
 
-	if (*shown != cfg)
+	if (*shown != cfg->number)
 		sl_gateway_clear_stages(g);
-	*shown = cfg;
+	*shown = cfg->number;
 	for (uint32_t p = 0; p < cfg->pool_cnt; p++) {
 		for (unsigned st = 0; st < SL_STAGE_CNT; st++)
 			write_stage(g, w, cfg->pools[p].name, sl_gateway_slot(g, p), st);

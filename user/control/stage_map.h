@@ -6,8 +6,7 @@
 #include "control/stats.h"
 #include "gateway/gateway.h"
 
-/* Writes the map. *shown: the configuration of the last call, or NULL. */
-void sl_stage_map_write(struct sl_gateway *g, const struct sl_window *w,
-			const struct sl_config **shown);
+/* Writes the map. *shown: number of the last call's configuration, or 0. */
+void sl_stage_map_write(struct sl_gateway *g, const struct sl_window *w, uint64_t *shown);
 
 #endif

@@ -118,3 +118,18 @@ TEST(old_notes_are_dropped)
 	}
 	ck_assert_uint_eq(count(), SL_NOTES);
 }
+
+/* Two reloads within a second: the first configuration is freed, the third one gets its memory. */
+TEST(configuration_at_the_address_of_a_former_one_is_new)
+{
+	struct sl_config former = *cfg;
+	struct sl_config *next = sl_config_parse("user = root\n", "c.conf", &err);
+
+	ck_assert_msg(next != NULL, "%s", err.text);
+	ck_assert_uint_ne(next->number, cfg->number);
+	*cfg = *next;
+	tick();
+	expect_note("a new configuration is in force", false);
+	*cfg = former;
+	sl_config_free(next);
+}
