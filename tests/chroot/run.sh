@@ -83,7 +83,7 @@ arm64)
 		grep -vxFf <(cannot_be_emulated | awk '{ print $1 }'))
 	bins=${tests[*]/#//out/tests/unit/}
 	check "builds unit tests" "make $common $bins"
-	programs unit "SL_TEST_RUNNER=qemu-aarch64 CK_DEFAULT_TIMEOUT=300 tests/support/run_bins.sh unit $bins"
+	programs unit "SL_TEST_RUNNER=qemu-aarch64 tests/support/run_bins.sh unit $bins"
 	;;
 *)
 	echo "run.sh: found $layer; allowed: debian13, arm64"

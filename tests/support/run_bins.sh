@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # run_bins.sh LAYER BINARY...: runs libcheck programs, one line each, and a line of counts at the end.
-#   SL_TEST_TIMEOUT  seconds per program (default 300)      SL_TEST_JOBS  at a time (default: cores)
+#   SL_TEST_TIMEOUT  seconds per program (default 1200)      SL_TEST_JOBS  at a time (default: cores)
 #   SL_TEST_RUNNER   a command in front of each program, as an emulator
 # Fails when a test failed, a program ended without libcheck's summary, or there was none to run.
 set -u
 # libcheck's 4 s per test are wall-clock time, which a busy machine uses up; the program's limit is what counts.
-export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-120}
+export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-600}
 
 run_one() {
 	local bin=$1 log=$2 start=$SECONDS status sum checks bad
 	# shellcheck disable=SC2086  # words of a command
-	timeout -k 5 "${SL_TEST_TIMEOUT:-300}" ${SL_TEST_RUNNER:-} "$bin" >"$log" 2>&1 </dev/null
+	timeout -k 5 "${SL_TEST_TIMEOUT:-1200}" ${SL_TEST_RUNNER:-} "$bin" >"$log" 2>&1 </dev/null
 	status=$?
 	# "100%: Checks: 12, Failures: 0, Errors: 0", one for each suite runner in the program
 	sum=$(sed -nE 's/^[0-9]+%: Checks: ([0-9]+), Failures: ([0-9]+), Errors: ([0-9]+)$/\1 \2 \3/p' "$log" |
