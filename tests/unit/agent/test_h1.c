@@ -2,9 +2,8 @@
 /* Servers of HTTP/1.1 whose replies are more work than bytes. */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
-#include "base/clock.h"
 #include "origin/h1.h"
-#include "agent_bed.h"
+#include "agent_ends.h"
 
 static size_t unread(void)
 {
@@ -169,51 +168,26 @@ TEST(a_dead_server_is_down_while_its_reply_is_read)
 {
 	static const char head[] = "HTTP/1.1 200 OK\r\n\r\n";
 	static char body[40000];
-	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false), *next;
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
 
 	r->full = true;
 	bed_server_accept();
 	bed_until((bed_server_hear(), bed.heard_len > 0));
 	bed_server_say(head, sizeof(head) - 1);
 	bed_server_say(body, sizeof(body));
-	close(bed.listen_fd);
-	bed.listen_fd = -1;
-	bed_server_close();
-	bed_turns(4);
-	next = bed_ask(SL_PROTO_HTTP1, false);
-	bed_until(next->ends);
-	ck_assert_int_eq(next->error, SL_RPC_REFUSED);
-	ck_assert(bed.unready);
-	bed_room(r);
-	bed_until(r->ends);
-	ck_assert_int_eq(r->error, SL_RPC_OK);
+	expect_down_while_read(r);
 	ck_assert_uint_eq(r->len, sizeof(body));
 	bed_request_free(r);
-	bed_request_free(next);
 }
 
-/* As one with too many connections does. Each attempt is behind a pause. */
 TEST(a_server_that_ends_each_connection_is_asked_with_pauses)
 {
-	enum { TURNS = 100, PAUSE_NS = 20 * 1000000 };
 	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
-	uint64_t since, cnt = 0;
-	int fd;
 
 	r->view->idempotent = true;
 	bed_server_accept();
 	bed_until((bed_server_hear(), bed.heard_len > 0));
-	bed_server_close();
-	bed_turns(1); /* the next connection begins, and ends before the agent looks */
-	since = sl_now_ns();
-	for (unsigned i = 0; i < TURNS; i++) {
-		while ((fd = accept4(bed.listen_fd, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
-			close(fd);
-			cnt++;
-		}
-		bed_turns(1);
-	}
-	ck_assert_uint_le(cnt, 3 + (sl_now_ns() - since) / PAUSE_NS);
+	expect_pauses();
 	bed_cancel(r, false);
 	bed_request_free(r);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies of HTTP/2 that a server has said whole, when its connection ends before their clients read. */
-#include "base/clock.h"
+#include "agent_ends.h"
 #include "agent_h2.h"
 
 enum { PART = 8000, STREAMS = 12 };
@@ -131,48 +131,22 @@ TEST(replies_that_have_come_outlive_a_failed_write)
 /* What a slow client still has to read of a server says nothing about it now. */
 TEST(a_dead_server_is_down_while_its_replies_are_read)
 {
-	struct bed_request *r = ask(false), *next;
+	struct bed_request *r = ask(false);
 
 	r->full = true;
 	reply(1, false);
 	bed_turns(2);
-	close(bed.listen_fd);
-	bed.listen_fd = -1;
-	bed_server_close();
-	bed_turns(2);
-	next = bed_ask(SL_PROTO_HTTP1, false);
-	bed_until(next->ends);
-	ck_assert_int_eq(next->error, SL_RPC_REFUSED);
-	ck_assert(bed.unready);
-	bed_room(r);
-	bed_until(r->ends);
-	ck_assert_int_eq(r->error, SL_RPC_OK);
+	expect_down_while_read(r);
 	bed_request_free(r);
-	bed_request_free(next);
 }
 
-/* As one with too many connections does. Each attempt is behind a pause. */
 TEST(a_server_that_ends_each_connection_is_asked_with_pauses)
 {
-	enum { TURNS = 100, PAUSE_NS = 20 * 1000000 };
 	struct bed_request *r = ask_as(SL_PROTO_HTTP1, false);
-	uint64_t since, cnt = 0;
-	int fd;
 
 	r->view->idempotent = true;
 	bed_server_hear();
-	bed_server_close();
-	bed_turns(1); /* the next connection begins, and ends before the agent looks */
-	since = sl_now_ns();
-	for (unsigned i = 0; i < TURNS; i++) {
-		while ((fd = accept4(bed.listen_fd, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
-			close(fd);
-			cnt++;
-		}
-		bed_turns(1);
-	}
-	ck_assert_uint_gt(cnt, 0);
-	ck_assert_uint_le(cnt, 3 + (sl_now_ns() - since) / PAUSE_NS);
+	expect_pauses();
 	bed_cancel(r, false);
 	bed_request_free(r);
 }
