@@ -280,10 +280,13 @@ static int try_cached(struct wireup_dial *d, bool *prepared)
 static int ask_again(struct wireup_dial *d, bool prepared)
 {
 	const struct sidr_result cached = d->host;
+	const char *why = d->why;
 	int rc;
 
 	d->why = NULL;
 	rc = query_sidr(d);
+	if (rc == -ETIMEDOUT && !d->why)
+		d->why = why;
 	if (prepared && (rc || !is_same_path(&cached, &d->host))) {
 		undo_conn(d);
 		prepared = false;
