@@ -51,10 +51,10 @@ int rc_qp_create(struct rc_qp *e, const struct rc_qp_attr *qp_attr, uint32_t slo
 {
 	int cnt = (int)(slots + SPARE_WRS), rc;
 
-	*e = (struct rc_qp){
-		.slots = slots, .comp_channel = qp_attr->comp_channel, .rx_cq = qp_attr->cq};
+	*e = (struct rc_qp){.slots = slots, .rx_cq = qp_attr->cq};
 	errno = 0;
-	e->tx_cq = ibv_create_cq(qp_attr->device, cnt, NULL, e->comp_channel, qp_attr->vector);
+	e->tx_cq =
+		ibv_create_cq(qp_attr->device, cnt, NULL, qp_attr->comp_channel, qp_attr->vector);
 	rc = e->tx_cq ? create_qp(e, qp_attr) : negative_errno();
 	if (!rc) {
 		e->mw = ibv_alloc_mw(qp_attr->pd, IBV_MW_TYPE_2);

@@ -16,8 +16,7 @@
 enum { RC_QP_POOL_READY = 8 };
 
 struct rc_qp {
-	struct ibv_comp_channel *comp_channel; /* the interface's, as rx_cq */
-	struct ibv_cq *tx_cq, *rx_cq;
+	struct ibv_cq *tx_cq, *rx_cq; /* rx_cq: the interface's */
 	struct ibv_qp *qp;
 	struct ibv_mw *mw;
 	uint32_t slots; /* messages that its queues hold */

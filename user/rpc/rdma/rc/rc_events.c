@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -14,21 +13,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_list all = {&all, &all};
 static unsigned port_changes;
 
-static int make_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
-
 static int watch_fd(struct rc_conn *conn, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-	int rc = make_nonblocking(fd);
 
-	if (!rc && epoll_ctl(conn->base.fd, EPOLL_CTL_ADD, fd, &ev) < 0)
-		rc = -errno;
-	return rc;
+	return epoll_ctl(conn->base.fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
 /* Requests a send event. Sets the flag first: another thread may handle the event at once. */
@@ -205,7 +194,7 @@ static void handle_acked(struct ibv_context *device, enum ibv_event_type type)
 int rc_conn_events_open(struct rc_conn *conn)
 {
 	static struct async_event_handler handler = {.event = handle_event, .acked = handle_acked};
-	int rc = watch_fd(conn, conn->qp.comp_channel->fd);
+	int rc = watch_fd(conn, conn->rx_cq->comp_channel->fd);
 
 	if (!rc && !rc_rx_cq_arm_for(conn->rx_cq, conn))
 		rc = -EIO;

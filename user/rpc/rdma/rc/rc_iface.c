@@ -255,13 +255,6 @@ void rc_iface_request(struct ibv_context *device, unsigned group, uint32_t slots
 	pthread_mutex_unlock(&lock);
 }
 
-void rc_iface_lower_window(struct rc_iface *iface, uint32_t from, uint32_t to)
-{
-	pthread_mutex_lock(&lock);
-	srq_credits_lower(&iface->credits, from, to);
-	pthread_mutex_unlock(&lock);
-}
-
 void rc_iface_leave(struct rc_iface *iface, uint32_t window)
 {
 	pthread_mutex_lock(&lock);

@@ -38,8 +38,6 @@ bool rc_iface_is_supported(struct ibv_context *device);
 int rc_iface_join(struct ibv_context *device, unsigned group, struct rc_iface **joined);
 /* Has the windows rebalanced by the service thread. */
 void rc_iface_request_rebalance(struct rc_iface *iface);
-/* Gives slots of a window back, which the peer does not use any more. */
-void rc_iface_lower_window(struct rc_iface *iface, uint32_t from, uint32_t to);
 /* Removes a connection and its window. The last one frees a failed interface. */
 void rc_iface_leave(struct rc_iface *iface, uint32_t window);
 /* Marks the interface as failed: no further connection joins. */
