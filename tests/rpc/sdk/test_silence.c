@@ -55,7 +55,6 @@ TEST_EACH(a_restarted_backend_is_found_out, endpoint_cnt() * 2)
 	struct gateway g;
 	struct call c, last;
 	uint32_t number;
-	uint64_t begin_ns;
 	unsigned asked = (unsigned)_i % 2;
 
 	if (!is_virtual(_i / 2))
@@ -73,12 +72,9 @@ TEST_EACH(a_restarted_backend_is_found_out, endpoint_cnt() * 2)
 	gw_until(&g, c.done && g.batches_done == 1);
 	backend_kill(p);
 	p = backend_start(&opt);
-	begin_ns = sl_now_ns();
 	if (asked)
 		send_one(&g, &last, 0);
 	gw_until(&g, (look_after(&g, opt.listen, number), g.downs == 1));
-	ck_assert_uint_lt(sl_now_ns() - begin_ns,
-			  (harness_emulated() ? 3000 : 1500) * SL_NS_PER_MS);
 	ck_assert_uint_eq(g.failed, asked);
 	ck_assert(!asked || last.why == SL_RPC_FAIL_LOST);
 	ck_assert_int_eq(
