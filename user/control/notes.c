@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "control/code_metrics.h"
 #include "control/fields.h"
 #include "sluice/outcome.h"
@@ -30,6 +31,20 @@ struct sl_notes {
 	bool looked, ready, draining;
 	uint64_t outcomes[SL_OUTCOME_CNT];
 };
+
+json_t *sl_json_text(const char *text)
+{
+	json_t *o = json_string(text);
+	struct sl_strbuf b;
+
+	if (o || !text)
+		return o;
+	sl_strbuf_grow(&b, 8 * strlen(text) + 8);
+	sl_strbuf_json_str(&b, sl_span_cstr(text));
+	o = json_loads(sl_strbuf_cstr(&b), JSON_DECODE_ANY, NULL);
+	sl_strbuf_fini(&b);
+	return o;
+}
 
 struct sl_notes *sl_notes_new(void)
 {
@@ -181,9 +196,9 @@ json_t *sl_notes_json(const struct sl_notes *n)
 	for (unsigned i = 0; n && i < n->cnt; i++) {
 		const struct change_note *t = &n->ring[(n->at + SL_NOTES - 1 - i) % SL_NOTES];
 
-		json_array_append_new(list, json_pack("{s:I, s:b, s:s}", "time_ms",
+		json_array_append_new(list, json_pack("{s:I, s:b, s:o}", "time_ms",
 						      (json_int_t)t->last_ms, "bad", t->bad, "text",
-						      t->text));
+						      sl_json_text(t->text)));
 	}
 	return list;
 }

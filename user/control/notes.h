@@ -14,6 +14,9 @@ enum { SL_NOTES = 64 /* older ones are dropped */, SL_NOTE_LEN = 240 };
 
 struct sl_notes;
 
+/* Returns a JSON string; invalid UTF-8 becomes U+FFFD. NULL: no text or memory. */
+json_t *sl_json_text(const char *text);
+
 /* Returns an empty list, or NULL without memory. */
 struct sl_notes *sl_notes_new(void);
 /* n may be NULL. */

@@ -100,9 +100,9 @@ static json_t *port_json(const struct sl_port_info *p)
 {
 	json_t *o = json_object();
 
-	json_object_set_new(o, "interface", json_string(p->ifname));
+	json_object_set_new(o, "interface", sl_json_text(p->ifname));
 	set_int(o, "queue", p->queue);
-	json_object_set_new(o, "mode", json_string(sl_port_mode_name((enum sl_port_mode)p->mode)));
+	json_object_set_new(o, "mode", sl_json_text(sl_port_mode_name((enum sl_port_mode)p->mode)));
 	add_table(o, &port_fields, &p->stats);
 	return o;
 }
@@ -111,10 +111,10 @@ static json_t *backend_json(const struct sl_backend_info *b)
 {
 	json_t *o = json_object();
 
-	json_object_set_new(o, "pool", json_string(b->pool));
-	json_object_set_new(o, "name", json_string(b->name));
-	json_object_set_new(o, "state", json_string(rpc_state_name(b->state)));
-	json_object_set_new(o, "info", json_string(b->info));
+	json_object_set_new(o, "pool", sl_json_text(b->pool));
+	json_object_set_new(o, "name", sl_json_text(b->name));
+	json_object_set_new(o, "state", sl_json_text(rpc_state_name(b->state)));
+	json_object_set_new(o, "info", sl_json_text(b->info));
 	json_object_set_new(o, "on_fallback", json_boolean(b->on_fallback));
 	add_table(o, &dial_fields, &b->dialled);
 	add_table(o, &health_fields, &b->health);
@@ -133,7 +133,7 @@ static json_t *refused_json(const struct sl_top_refused *r)
 		json_t *o = json_object();
 
 		json_object_set_new(o, "address",
-				    json_string(sl_top_refused_text(&r->list[i].addr, text)));
+				    sl_json_text(sl_top_refused_text(&r->list[i].addr, text)));
 		for (unsigned k = 0; k < SL_QUOTA_LIMIT_CNT; k++) {
 			if (r->list[i].cnt[k])
 				set_int(o, address_limit_names[k].name, r->list[i].cnt[k]);
@@ -198,7 +198,7 @@ static json_t *service_json(struct sl_gateway *g, const struct sl_gateway_info *
 	struct sl_svc_hist h;
 	struct sl_svc_live l;
 
-	json_object_set_new(o, "pool", json_string(in->cfg->pools[s].name));
+	json_object_set_new(o, "pool", sl_json_text(in->cfg->pools[s].name));
 	for (uint32_t w = 0; w < in->worker_cnt; w++) {
 		sl_gateway_live(g, w, slot, &l);
 		json_array_append_new(live, table_json(&live_fields, &l));
@@ -257,9 +257,9 @@ static json_t *servers_json(uint32_t entry)
 		if (!sl_agent_status_server_get(entry, line, &s))
 			continue;
 		server = table_json(&server_fields, &s);
-		json_object_set_new(server, "name", json_string(s.name));
+		json_object_set_new(server, "name", sl_json_text(s.name));
 		if (*s.why)
-			json_object_set_new(server, "why", json_string(s.why));
+			json_object_set_new(server, "why", sl_json_text(s.why));
 		json_array_append_new(servers, server);
 	}
 	return servers;
@@ -312,9 +312,9 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 
 	set_int(o, "time_ns", now);
 	set_int(o, "uptime_ns", now - in->start_ns);
-	json_object_set_new(o, "config", json_string(in->cfg->file));
+	json_object_set_new(o, "config", sl_json_text(in->cfg->file));
 	json_object_set_new(o, "ready", json_boolean(sl_gateway_ready(g, &why)));
-	json_object_set_new(o, "why_not_ready", json_string(why.text));
+	json_object_set_new(o, "why_not_ready", sl_json_text(why.text));
 	json_object_set_new(o, "draining", json_boolean(in->draining));
 	list = json_array();
 	for (uint32_t i = 0; i < in->interface_cnt; i++)

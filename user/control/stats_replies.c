@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "control/code_metrics.h"
 #include "control/fields.h"
+#include "control/notes.h"
 #include "config/server.h"
 
 enum { RECENT = 10 };
@@ -111,15 +112,15 @@ static void add_backend(void *arg, const struct sl_backend_sum *s)
 	json_t *o = json_object();
 
 	if (server) {
-		json_object_set_new(o, "way", json_string(sl_cfg_way_name(server)));
-		json_object_set_new(o, "way_why", json_string(server->way_why));
+		json_object_set_new(o, "way", sl_json_text(sl_cfg_way_name(server)));
+		json_object_set_new(o, "way_why", sl_json_text(server->way_why));
 	}
-	json_object_set_new(o, "pool", json_string(s->pool));
-	json_object_set_new(o, "name", json_string(s->name));
-	json_object_set_new(o, "state", json_string(state_of(s)));
+	json_object_set_new(o, "pool", sl_json_text(s->pool));
+	json_object_set_new(o, "name", sl_json_text(s->name));
+	json_object_set_new(o, "state", sl_json_text(state_of(s)));
 	set_int(o, "workers_up", s->workers[SL_RPC_UP]);
 	json_object_set_new(o, "on_fallback", json_boolean(s->on_fallback));
-	json_object_set_new(o, "info", json_string(s->info ? s->info : ""));
+	json_object_set_new(o, "info", sl_json_text(s->info ? s->info : ""));
 	json_object_set_new(o, "drained", json_boolean(s->drained));
 	json_object_set_new(o, "ejected", json_boolean(s->ejected));
 	json_object_set_new(o, "silent", json_boolean(s->silent));
@@ -149,10 +150,10 @@ static json_t *routes_json(struct sl_gateway *g, const struct sl_gateway_info *i
 			sl_codes_sum(&sum, &sl_gateway_route_codes(g, w, i)->codes);
 		o = json_object();
 		json_object_set_new(o, "route",
-				    json_string(sl_gateway_route_codes(g, 0, i)->label));
+				    sl_json_text(sl_gateway_route_codes(g, 0, i)->label));
 		json_object_set_new(
 			o, "pool",
-			json_string(r && r->pool >= 0 ? in->cfg->pools[r->pool].name : ""));
+			sl_json_text(r && r->pool >= 0 ? in->cfg->pools[r->pool].name : ""));
 		add_codes(o, &sum);
 		json_array_append_new(list, o);
 	}
@@ -168,9 +169,9 @@ static json_t *listeners_json(const struct sl_config *cfg)
 		char at[SL_ADDR_TEXT];
 		json_t *o = json_object();
 
-		json_object_set_new(o, "name", json_string(l->name));
+		json_object_set_new(o, "name", sl_json_text(l->name));
 		json_object_set_new(o, "address",
-				    json_string(l->at.family ? sl_addr_text(&l->at, at) : "*"));
+				    sl_json_text(l->at.family ? sl_addr_text(&l->at, at) : "*"));
 		set_int(o, "port", ntohs(l->at.port_be));
 		json_object_set_new(o, "tls", json_boolean(l->tls != NULL));
 		json_object_set_new(o, "datagram", json_boolean(l->datagram));

@@ -133,3 +133,15 @@ TEST(configuration_at_the_address_of_a_former_one_is_new)
 	*cfg = former;
 	sl_config_free(next);
 }
+
+/* The name in a note is cut within a character; names of a file have any bytes. */
+TEST(text_that_is_not_utf8_is_shown)
+{
+	json_t *o = sl_json_text("a\xff\"b\xc3");
+
+	ck_assert_str_eq(json_string_value(o), "a\xef\xbf\xbd\"b\xef\xbf\xbd");
+	json_decref(o);
+	set_state(SL_RPC_DOWN, "\xc3");
+	tick();
+	expect_note("backend score/a is down: \xef\xbf\xbd", true);
+}
