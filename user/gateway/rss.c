@@ -24,7 +24,7 @@ static bool read_link(struct sl_gateway *g, struct sl_gateway_link *k)
 				      : "");
 	if (strcmp(was, k->replies) != 0)
 		sl_log_info("interface %s: replies of servers: %s", k->name, k->replies);
-	if (memcmp(&g->rss[k->xdp], &r, sizeof(r)) == 0)
+	if (sl_rss_equal(&g->rss[k->xdp], &r))
 		return false;
 	g->rss[k->xdp] = r;
 	return true;

@@ -102,6 +102,13 @@ int sl_rss_read(struct sl_rss *out, const char *ifname, int ifindex, struct sl_e
 	return known ? 0 : -EOPNOTSUPP;
 }
 
+bool sl_rss_equal(const struct sl_rss *a, const struct sl_rss *b)
+{
+	return a->ifindex == b->ifindex && a->hashes4 == b->hashes4 && a->hashes6 == b->hashes6 &&
+	       a->cnt == b->cnt && memcmp(a->key, b->key, sizeof(a->key)) == 0 &&
+	       memcmp(a->queue, b->queue, sizeof(a->queue)) == 0;
+}
+
 uint32_t sl_rss_hash(const uint8_t key[SL_RSS_KEY_LEN], const uint8_t *bytes, size_t len)
 {
 	uint32_t window = (uint32_t)key[0] << 24 | key[1] << 16 | key[2] << 8 | key[3];

@@ -23,6 +23,8 @@ struct sl_rss_list;
 /* Reads an interface. Returns 0, or -errno and why its queues are unknown. */
 int sl_rss_read(struct sl_rss *out, const char *ifname, int ifindex, struct sl_err *why);
 
+/* Returns true if both are the same. */
+bool sl_rss_equal(const struct sl_rss *a, const struct sl_rss *b);
 /* Returns Toeplitz's hash of at most SL_RSS_KEY_LEN - 4 bytes. */
 uint32_t sl_rss_hash(const uint8_t key[SL_RSS_KEY_LEN], const uint8_t *bytes, size_t len);
 /* Returns the queue of a segment, or -1: unknown. Addresses: 16 bytes. */

@@ -71,6 +71,18 @@ TEST(a_family_whose_ports_are_not_hashed_has_no_known_queue)
 	ck_assert_int_eq(queue_of(&r, 5), -1);
 }
 
+TEST(a_change_of_the_table_or_the_key_is_seen)
+{
+	struct sl_rss r = example;
+
+	ck_assert(sl_rss_equal(&r, &example));
+	r.queue[SL_RSS_TABLE_MAX - 1] = 1;
+	ck_assert(!sl_rss_equal(&r, &example));
+	r = example;
+	r.key[SL_RSS_KEY_LEN - 1]++;
+	ck_assert(!sl_rss_equal(&r, &example));
+}
+
 TEST(a_list_has_copies_of_its_interfaces)
 {
 	struct sl_rss_list *l = sl_rss_list_new(&example, 1);
