@@ -178,10 +178,15 @@ static int wait_for_end(struct supervisor *v, const struct sl_supervised *s)
 	return status;
 }
 
+static bool wants_restart(const struct supervisor *v, int status)
+{
+	return !WIFSIGNALED(status) && v->serves && WEXITSTATUS(status) == SL_SUPERVISE_AGAIN;
+}
+
 /* A failed start after a crash may follow from it: the kernel still releases sockets. */
 static bool check_status(struct supervisor *v, int status)
 {
-	bool again = !WIFSIGNALED(status) && v->serves && WEXITSTATUS(status) == SL_SUPERVISE_AGAIN;
+	bool again = wants_restart(v, status);
 	bool crashed = again || WIFSIGNALED(status) ||
 		       (v->served_once && !v->serves && WEXITSTATUS(status) != 0);
 	char what[80];
@@ -225,6 +230,8 @@ static int run_child(struct supervisor *v, const struct sl_supervised *s)
 		}
 		status = wait_for_end(v, s);
 		s->clean(s->arg);
+		if (v->stopping && wants_restart(v, status))
+			return 0;
 		if (!check_status(v, status))
 			return WIFEXITED(status) ? WEXITSTATUS(status)
 						 : SIGNALLED + WTERMSIG(status);

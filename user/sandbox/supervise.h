@@ -11,7 +11,7 @@
  *   gateway     (its account, no rights, sandbox.h)
  *
  * If the gateway exits, the supervisor exits with the same status. It restarts a gateway that dies
- * of a signal or exits with SL_SUPERVISE_AGAIN. The delay doubles from 1 s to 30 s; a life of one
+ * of a signal or exits with SL_SUPERVISE_AGAIN, which is status 0 if the supervisor must stop. The delay doubles from 1 s to 30 s; a life of one
  * minute resets it. After TRIES consecutive starts without serving, the supervisor exits with the
  * gateway's status, or 128 + signal. The gateway dies with its supervisor.
  */
