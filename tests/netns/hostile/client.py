@@ -8,8 +8,10 @@ beside the gateway is asked in the same windows, as a control for the host's loa
 slowdown, at most 2. Ratios are printed, not asserted: `make bench-hostile` compares them. NAMESPACE is the gateway's: its
 admin endpoint must answer, too.
 """
+import contextlib
 import multiprocessing
 import os
+import queue
 import resource
 import socket
 import statistics
@@ -159,6 +161,15 @@ def watch_admin(namespace, said):
         time.sleep(0.2)
 
 
+def all_said(said):
+    """What has arrived: qsize() also counts what its killed process has not sent."""
+    probes = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            probes.append(said.get(timeout=1))
+    return probes
+
+
 def serve_plainly(namespace, target, ready):
     """Runs for ever, on the kernel's TCP."""
     enter(namespace)
@@ -218,7 +229,7 @@ def main():
     plain.kill()
 
     wrong = victim.wrong + [f"{name} does not get under way" for name in idle]
-    probes = [said.get() for _ in range(said.qsize())]
+    probes = all_said(said)
     wrong += [f"/{path}: {status}" for path, status in probes if status != 200]
     if not probes:
         wrong.append("no probe of the admin endpoint came back")
