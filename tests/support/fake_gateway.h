@@ -256,7 +256,7 @@ static void fill_route_codes(void)
 __attribute__((unused)) static void gw_fill(struct sl_config *cfg)
 {
 	static struct sl_worker_info workers[2];
-	static struct sl_interface_info iface = {"sl0", "native, \"single\" program", {0}, 0};
+	static struct sl_interface_info iface = {"sl0", "native, \"single\" program", "", {0}, 0};
 	static struct sl_backend_info backends[1];
 
 	memset(&gw, 0, sizeof(gw));
