@@ -66,7 +66,7 @@ void agent_address_look_up(struct agent_server *s)
 		agent_names_ask(s->a->names, &s->query);
 }
 
-/* Returns the index of the current address, or query.cnt. */
+/* Returns the current address's index, or query.cnt. */
 static unsigned index_of(const struct agent_server *s)
 {
 	unsigned i = 0;

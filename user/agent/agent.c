@@ -305,8 +305,8 @@ static void sleep_and_take(struct agent *a, bool more)
 }
 
 /*
- * Writing can end calls, which frees places, and lost calls wait again. Returns true if calls may
- * still start: the loop must not sleep.
+ * Writing can free places, and lost calls wait again. Returns true if calls may still start: the
+ * loop must not sleep.
  */
 static bool send_calls(struct agent *a)
 {

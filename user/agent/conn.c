@@ -62,7 +62,7 @@ static void say_alert(const struct agent_conn *c)
 			     c->tls->why);
 }
 
-/* Returns true if the socket may have more that the protocol takes. */
+/* Returns true if there may be more input. */
 static bool read_once(struct agent_conn *c, size_t *total)
 {
 	const struct origin_proto *proto = c->origin.server->proto;
@@ -205,7 +205,6 @@ static bool end_connecting(struct agent_conn *c)
 	return origin_conn_up(&c->origin);
 }
 
-/* Returns the events of the bytes within TLS. */
 static uint32_t pass_tls(struct agent_tls *t, uint32_t events)
 {
 	if (events & EPOLLIN)

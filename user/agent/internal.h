@@ -3,8 +3,8 @@
  *    gateway -> sl_backend -> server.c -> room origin: calls, connections -> conn.c: sockets
  *    gateway <- sl_reply   <-             room origin                     <- conn.c
  *
- * Connections are freed at the end of a turn, because events of the same turn may point to them.
- * Functions: the agent's thread.
+ * Connections are freed at the end of a turn: its events may point to them. Functions: the agent's
+ * thread.
  */
 #ifndef SL_AGENT_INTERNAL_H
 #define SL_AGENT_INTERNAL_H
@@ -88,7 +88,7 @@ static inline struct agent_conn *agent_conn_of(struct origin_conn *c)
 	return sl_container_of(c, struct agent_conn, origin);
 }
 
-/* Closes an idle connection of any server. Returns false, with errno unchanged, if none is idle. */
+/* Closes an idle connection of any server. Returns false, errno unchanged, if none is idle. */
 bool agent_close_idle(struct agent *a);
 
 /* Returns the highest descriptor that a new connection may have. */
@@ -98,7 +98,7 @@ uint32_t agent_streams_max(const struct origin_server *s);
 
 /* Starts a connection. Returns false if it failed, which is reported. */
 bool agent_conn_open(struct origin_server *s);
-/* Initializes a zeroed connection, which owns fd. */
+/* Initializes a zeroed connection; it owns fd. */
 void agent_conn_init(struct agent_conn *c, struct agent_server *s, int fd);
 /* Closes TLS and socket of a closed connection. */
 void agent_conn_gone(struct origin_conn *c);
@@ -128,11 +128,11 @@ void agent_server_tell(const struct agent_server *s);
 void agent_address_begin(struct agent_server *s);
 /* Starts a look-up of the host name, if there is one. */
 void agent_address_look_up(struct agent_server *s);
-/* Changes to the next address of the name, if the current one was tried. */
+/* Changes to the name's next address, if this one was tried. */
 void agent_address_next(struct agent_server *s);
 /* Takes finished look-ups. */
 void agent_address_answers(struct agent *a);
-/* Writes ADDRESS:PORT, NAME:PORT or the path of the socket. */
+/* Writes ADDRESS:PORT, NAME:PORT or the socket's path. */
 void agent_address_text(const struct agent_server *s, char *to, size_t len);
 
 #endif

@@ -4,7 +4,7 @@
  * which the zygote opens: agents get the descriptors in this order. Then a line per server, with
  * TAB between: endpoint, url, name, concurrency; health checks: interval (ns; 0: none), timeout,
  * expect, failures, path, service; TLS: verify, numbers of ca_file, certificate and key (0: none),
- * server_name; host. Texts may be empty. "*" in the endpoint stands for the agent's number.
+ * server_name; host. Texts may be empty. "*" in the endpoint: the agent's number.
  */
 #ifndef SL_AGENT_LIST_H
 #define SL_AGENT_LIST_H

@@ -50,7 +50,7 @@ struct agent_tls {
 	struct agent_tls_context *ctx;
 	int fd;
 	int error;    /* errno of the socket; 0: none */
-	bool emptied; /* the last read left nothing in the socket; cleared by an event */
+	bool emptied; /* last read emptied the socket; cleared by an event */
 	bool held;    /* the last recv() needs room in out[] */
 	bool ended;   /* the socket's input has ended */
 	bool closing; /* close_notify is still to be made */
@@ -86,8 +86,8 @@ bool agent_tls_server_renew(struct agent_tls_server *s, struct sl_list *all,
 void agent_tls_server_fini(struct agent_tls_server *s);
 
 /*
- * Returns a connection before its handshake, for agent_tls_free(); NULL without context or memory.
- * The socket must be connected, and stays the caller's.
+ * Returns a connection before its handshake, for agent_tls_free(), or NULL. The connected socket
+ * stays the caller's.
  */
 struct agent_tls *agent_tls_new(struct agent_tls_server *s, int fd);
 /* Frees t; sends close_notify if it is due and the socket has room. NULL is allowed. */

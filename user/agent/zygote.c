@@ -263,8 +263,7 @@ static void renew_agents(struct zygote_state *k, const char *why)
 }
 
 /*
- * Restarts agents after their folder or the resolver's files were replaced: their sandbox has the
- * former files.
+ * Restarts agents whose sandbox has former files of their folder or the resolver.
  */
 static void look_around(struct zygote_state *k)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /*
- * Marks large locals of the data path that are only partly filled. Builds clear all others
+ * Marks large, partly filled locals of the data path. Builds clear all others
  * (-ftrivial-auto-var-init).
  */
 #define SL_UNINIT __attribute__((uninitialized))

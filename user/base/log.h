@@ -7,8 +7,8 @@
  * Control characters become '?': a peer must not end a line or control a terminal. Any thread may
  * log; errno is kept. Paths that a peer can trigger must use SL_LOG_EVERY.
  *
- * Logging never blocks: a line that cannot be written at once is lost, and the next line reports
- * the count.
+ * Logging never blocks: lines that cannot be written at once are lost, and the next one reports the
+ * count.
  */
 #ifndef SL_BASE_LOG_H
 #define SL_BASE_LOG_H

@@ -3,8 +3,8 @@
  * Consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam 2016): requests with one
  * key go to one backend up to its bound (README.md).
  *
- * The home of a key is the next point of a backend on the ring; if it is down or full, the next
- * one. A hot key has several homes. The points depend only on the backends' names.
+ * A key's home is the next backend on the ring; if down or full, the next one. A hot key has
+ * several homes. The points depend only on the backends' names.
  */
 #ifndef SL_BATCH_AFFINITY_H
 #define SL_BATCH_AFFINITY_H

@@ -12,7 +12,7 @@
  * bound_mode or during an overload. One that has found an idle backend ignores the bound.
  *
  * The batcher owns an item from submit until ops.send has accepted it, ops.drop, or remove. The
- * control thread creates and destroys batchers; all other functions are for the worker's thread.
+ * control thread creates and destroys batchers; the worker calls all other functions.
  */
 #ifndef SL_BATCH_BATCHER_H
 #define SL_BATCH_BATCHER_H
@@ -126,7 +126,7 @@ unsigned sl_batcher_home(const struct sl_batcher *b, uint64_t key);
 
 /* Forgets a backend: a new one takes its number. Must precede its first `up`. */
 void sl_batcher_begin(struct sl_batcher *b, unsigned backend);
-/* Called when a backend comes up or goes down. May drop items that no other one can have. */
+/* Sets a backend up or down. May drop items that no other one can have. */
 void sl_batcher_backend(struct sl_batcher *b, unsigned backend, bool up, uint64_t now_ns);
 /*
  * Sets a backend's weight, used after sl_batcher_weighted(). trial: it gets one request at a time.
@@ -137,7 +137,7 @@ void sl_batcher_weighted(struct sl_batcher *b, uint32_t most);
 /* Forgets a backend's service times: its failures were fast. */
 void sl_batcher_forget(struct sl_batcher *b, unsigned backend);
 /*
- * Ends a batch. Required exactly once for each accepted ops.send, also of a backend that is down.
+ * Ends a batch: exactly once for each accepted ops.send, also of a backend that is down.
  * service_ns: 0 without an answer; else the time for `together` requests, other gateways' included
  * (0: cnt).
  */

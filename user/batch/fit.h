@@ -74,7 +74,7 @@ static inline double sl_fit_time(const struct sl_fit *f, uint32_t b)
 
 /* Returns the largest b of 1..max that takes at most budget_ns; 0: none. */
 uint32_t sl_fit_size_within(const struct sl_fit *f, double budget_ns, uint32_t max);
-/* Returns the size of max/2..max with the highest throughput; max unless the gain is clear. */
+/* Returns the size of max/2..max with the best throughput; max unless the gain is clear. */
 uint32_t sl_fit_size_efficient(const struct sl_fit *f, uint32_t max);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts keys of recent requests, to find those that one backend cannot have alone. All counts
- * halve after each window.
+ * Counts recent requests per key, to find keys for several backends. Counts halve after each
+ * window.
  */
 #ifndef SL_BATCH_HOT_KEYS_H
 #define SL_BATCH_HOT_KEYS_H

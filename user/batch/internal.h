@@ -90,8 +90,8 @@ static inline unsigned sl_batch_ask(const struct sl_batcher *b, uint32_t k)
 }
 
 /*
- * Returns when the item should be ready. The bound applies only once backends are known to keep it,
- * and not to an item that found an idle backend.
+ * Returns when the item should be ready. The bound applies once backends are known to keep it, but
+ * not to an item that found an idle one.
  */
 static inline uint64_t sl_batch_wanted_by(const struct sl_batcher *b,
 					  const struct sl_batch_item *item)

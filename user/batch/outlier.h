@@ -67,7 +67,7 @@ void sl_health_failed(struct sl_health *h, uint32_t lane, uint64_t now_ns);
 /* Returns the counts of all lanes in the window. */
 struct sl_health_counts sl_health_sum(const struct sl_health *h, uint64_t now_ns);
 /*
- * Returns true after a failure if the backend must be ejected. `others`: some that are up, without
+ * Returns true if the backend must be ejected after a failure. `others`: some that are up, without
  * it.
  */
 bool sl_health_is_outlier(const struct sl_health *h, const struct sl_outlier_rules *rules,
@@ -78,7 +78,7 @@ static inline bool sl_outlier_may_eject(uint32_t up, uint32_t ejected)
 {
 	return 2 * (ejected + 1) <= up;
 }
-/* Returns true if ejected backends must serve: more than two thirds are ejected. */
+/* Returns true if ejected backends must serve: over two thirds are ejected. */
 static inline bool sl_outlier_panic(uint32_t up, uint32_t ejected)
 {
 	return 3 * (up - ejected) < up;

@@ -4,7 +4,7 @@
  * With a soft bound_mode, only an overload refuses requests for the bound.
  *
  * A request is late if it would miss the bound. Consecutive windows with something late are a row.
- * Its first window does not count: it has the burst or stall that filled the queue. An overload
+ * Its first window, with the burst or stall that filled the queue, does not count. An overload
  * begins if more arrives in a row than could be served, or the queue does not drain. Trials, which
  * refuse nothing, show if refusals cause the arrivals.
  */

@@ -284,8 +284,8 @@ uint32_t sl_pick_streams(const struct sl_batcher *b, unsigned backend)
 }
 
 /*
- * A try that was clearly faster than usual is repeated at once. The fastest of the first samples
- * counts: a server is slow after its start.
+ * A try clearly faster than usual is repeated at once. The fastest of the first samples counts:
+ * servers start slowly.
  */
 static void add_sample(struct sl_pick_state *s, double took_ns, uint64_t now_ns)
 {

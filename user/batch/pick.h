@@ -32,9 +32,9 @@ struct sl_pick_state {
  */
 unsigned sl_pick_for_stream(struct sl_batcher *b, const struct sl_batch_item *item, bool tunnel,
 			    uint64_t now_ns);
-/* Called when a stream's head was sent; sl_pick_stream_done() must follow. */
+/* Counts a sent stream head; sl_pick_stream_done() must follow. */
 void sl_pick_stream_sent(struct sl_batcher *b, unsigned backend);
-/* Called when a stream was sent whole; sl_pick_stream_waited() must follow. */
+/* Counts a stream sent whole; sl_pick_stream_waited() must follow. */
 void sl_pick_stream_waits(struct sl_batcher *b, unsigned backend, uint64_t now_ns);
 /* Ends the wait. If answered, call sl_pick_answered() before. */
 void sl_pick_stream_waited(struct sl_batcher *b, unsigned backend);
@@ -47,7 +47,7 @@ uint32_t sl_pick_streams(const struct sl_batcher *b, unsigned backend);
  * the time.
  */
 void sl_pick_answered(struct sl_batcher *b, unsigned backend, uint64_t took_ns, uint64_t now_ns);
-/* Called when a request ends without a reply after waiting for that time. */
+/* Notes that a request ended without a reply after that time. */
 void sl_pick_unanswered(struct sl_batcher *b, unsigned backend, uint64_t waited_ns,
 			uint64_t now_ns);
 

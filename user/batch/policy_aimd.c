@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Additive increase, multiplicative decrease: a full batch within half of the bound raises the size
- * by one; a slower one lowers it by a tenth. A request waits for two batches.
+ * AIMD: a full batch within half of the bound raises the size by one; a slower one lowers it by a
+ * tenth. A request waits for two batches.
  */
 #include <math.h>
 

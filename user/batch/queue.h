@@ -71,7 +71,7 @@ static inline struct sl_batch_item *sl_lane_oldest(const struct sl_lane *l)
 
 /* Returns how many requests the item's client has. */
 uint32_t sl_queue_share_cnt(const struct sl_batch_queue *q, const struct sl_batch_item *item);
-/* Returns the newest request of the client with the most; NULL: empty. */
+/* Returns the heaviest client's newest request; NULL: empty. */
 struct sl_batch_item *sl_queue_heaviest(const struct sl_batch_queue *q);
 
 #endif

@@ -255,7 +255,7 @@ static int serve_agent(struct agent *a, const struct agent_command *o)
 		if (rc)
 			return rc;
 	}
-	/* After a change of the account, uverbs refuses the process (sandbox/account.c). */
+	/* uverbs refuses a changed account (sandbox/account.c). */
 	for (unsigned i = 0; o->user && i < o->listen_cnt; i++) {
 		if (strstr(o->servers[i].listen, "rdma://") ||
 		    strstr(o->servers[i].listen, "rdma+ud://"))

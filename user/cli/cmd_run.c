@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After confine() the gateway can reach only the places of list_places(). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>

@@ -40,7 +40,7 @@ enum sl_policy {
 		SL_POLICY_CNT
 };
 enum sl_bound_mode { SL_BOUND_SOFT, SL_BOUND_HARD };
-/* Treatment of paths that servers read in several ways. */
+/* Treatment of ambiguous paths. */
 enum sl_path_policy {
 	SL_PATH_AUTO = -1, /* the value in `limits` */
 	SL_PATH_CHECK,
@@ -151,7 +151,7 @@ struct sl_cfg_batch {
 	double eta;        /* adaptive: efficiency knob, 0..1 */
 };
 
-/* Connections to a server: those of an agent, or of the worker's own TCP. */
+/* Connections to a server: an agent's, or the worker's own TCP. */
 enum sl_via { SL_VIA_AGENT, SL_VIA_STACK, SL_VIA_AUTO };
 
 /* Returns "agent" or "stack". */
@@ -317,7 +317,7 @@ struct sl_cfg_agents {
 	uint32_t server_cnt; /* 0: no agents */
 };
 
-/* Line numbers of struct sl_config count through the file with its includes merged. */
+/* Line numbers of struct sl_config count in the file merged with its includes. */
 struct sl_cfg_location {
 	const char *file;
 	int line;
@@ -438,19 +438,18 @@ void sl_config_free(struct sl_config *c);
 struct sl_cfg_location sl_config_location(const struct sl_config *c, int line);
 
 /*
- * Writes the path of the admin socket, by default SL_RUN_DIR/INTERFACE.sock; "" for none.
- * `in_netns`: the default if a gateway of another network namespace has that name; false: none.
+ * Writes the admin socket's path, by default SL_RUN_DIR/INTERFACE.sock; "": none. `in_netns`: the
+ * default if a gateway of another network namespace has that name; false: none.
  */
 bool sl_config_admin_socket(const struct sl_config *c, bool in_netns, char path[108]);
 /*
- * Returns true for a default socket name of this network namespace: "eth0.sock" or
- * "eth0@4026531840.sock".
+ * Returns true for this network namespace's default names: "eth0.sock" or "eth0@4026531840.sock".
  */
 bool sl_config_is_admin_socket(const char *file);
 
 /* Returns true if an interface may get an XDP program. */
 bool sl_config_has_xdp(const struct sl_config *c);
-/* Returns each worker's maximum of connections to servers with via = stack. */
+/* Returns a worker's maximum of connections to servers with via = stack. */
 uint32_t sl_config_server_ports(const struct sl_config *c);
 
 /*
@@ -477,7 +476,7 @@ struct sl_config_key {
 	bool list, required, restart;
 	const char *help;
 };
-/* Calls fn for each key of the table; the struct is valid during the call. */
+/* Calls fn for each key; the struct is valid during the call. */
 void sl_config_each_key(void (*fn)(void *arg, const struct sl_config_key *key), void *arg);
 
 #endif

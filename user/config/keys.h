@@ -143,7 +143,7 @@ bool conf_parse_field(struct conf_value *v, const char **name, const char **valu
 bool conf_parse_address(const char *text, struct sl_addr *a);
 /* Parses "100/s" to the rate of *b. Returns false if malformed. */
 bool conf_parse_rate(struct sl_span text, struct sl_cfg_bucket *b);
-/* Sets burst and times of a bucket from its rate. Returns false if it takes too long to fill. */
+/* Sets a bucket's burst and times by its rate. Returns false if filling takes too long. */
 bool conf_bucket_finish(struct sl_cfg_bucket *b);
 /* Returns true for a token of RFC 9110 5.6.2 of 1 to max bytes. */
 bool conf_is_token(const char *text, size_t max);

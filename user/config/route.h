@@ -91,7 +91,7 @@ struct sl_cfg_affinity {
 	uint32_t depth_cnt;
 };
 
-/* Requests of the route's pool that another pool gets (canary). */
+/* Requests for another pool instead (canary). */
 struct sl_cfg_split {
 	int32_t pool; /* -1: none */
 	double share;
@@ -112,7 +112,7 @@ struct sl_cfg_mirror {
 struct sl_cfg_route_pools {
 	const char *member; /* of the JSON body (match_body); NULL: none */
 	uint64_t member_limit;
-	bool beyond_default; /* the route's pool gets bodies with the member behind the limit */
+	bool beyond_default; /* bodies with the member behind the limit go to the route's pool */
 	bool no_default;     /* no pool without a match; route.pool is the first match's */
 	struct sl_cfg_match *matches; /* the first that fits decides */
 	uint32_t match_cnt;
@@ -153,7 +153,7 @@ struct sl_cfg_route {
 	bool forward_all; /* all fields, Host and client address */
 	bool underscores; /* also fields with '_' */
 	int8_t streams;   /* -1: not in the file */
-	bool stream;      /* bodies are passed on as they come */
+	bool stream;
 	bool stream_auto; /* except small ones */
 	bool upgrade_none;
 	bool backend_continues;

@@ -24,7 +24,7 @@ struct conf_scan {
 	struct conf_lexer lex;
 	int shift;
 	bool stopped; /* the text behind lex.at was not scanned */
-	char *cut;    /* begin of text that libconfuse must not see, or NULL */
+	char *cut;    /* text that libconfuse must not see, or NULL */
 	struct conf_word words[CONF_MAX_WORDS];
 	unsigned word_cnt;
 

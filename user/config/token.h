@@ -26,7 +26,7 @@ enum conf_token conf_token_next(struct conf_lexer *l);
 /* Overwrites text with blanks, except line breaks. */
 void conf_blank(char *from, const char *to);
 
-/* Returns the length of ${NAME} or ${NAME:-DEFAULT} at the begin of the text, or 0. */
+/* Returns the length of a leading ${NAME} or ${NAME:-DEFAULT}, or 0. */
 size_t conf_variable_len(const char *text);
 /* Returns the value or default, not terminated; NULL: none. Needs a variable's text. */
 const char *conf_variable_value(const char *text, size_t *len);

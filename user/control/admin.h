@@ -37,7 +37,7 @@ void sl_admin_close(struct sl_admin *a);
 int sl_admin_fd(const struct sl_admin *a);
 /* Returns the socket's path or "". */
 const char *sl_admin_path(const struct sl_admin *a);
-/* Returns true if sl_admin_run() must be called again soon, whatever the descriptor says. */
+/* Returns true if sl_admin_run() must be called soon, even without an event. */
 bool sl_admin_is_busy(const struct sl_admin *a);
 /* Accepts and answers without waiting. */
 void sl_admin_run(struct sl_admin *a);

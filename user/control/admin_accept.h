@@ -4,8 +4,8 @@
  *
  *   accept -> [ waiting: at most ADMIN_ACCEPT_SLOTS, ADMIN_ACCEPT_HEAD_MS ] -> complete head -> enter(fd)
  *
- * At the limit, the oldest connection of the address or account with most of them is closed. One
- * thread. A descriptor belongs to this module until it is passed to enter().
+ * At the limit, the address or account with most connections loses its oldest one. One thread. A
+ * descriptor belongs to this module until it is passed to enter().
  */
 #ifndef SL_CONTROL_ADMIN_ACCEPT_H
 #define SL_CONTROL_ADMIN_ACCEPT_H

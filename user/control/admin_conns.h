@@ -29,11 +29,11 @@ void admin_conns_init(struct admin_conns *g);
 /* Adds or removes a connection: an MHD_NotifyConnectionCallback. */
 void admin_conns_notify(void *conns, struct MHD_Connection *conn, void **context,
 			enum MHD_ConnectionNotificationCode what);
-/* Returns the entry of a connection, or NULL if there was no memory. */
+/* Returns a connection's entry, or NULL if there was no memory. */
 struct admin_conn *admin_conn_of(struct MHD_Connection *conn);
 /*
- * Returns the oldest connection of the peer with most of them, or NULL. `listening`: only clients
- * of /events.
+ * Returns the oldest connection of the peer with most, or NULL. `listening`: only clients of
+ * /events.
  */
 struct admin_conn *admin_conns_find_victim(const struct admin_conns *g, bool listening);
 

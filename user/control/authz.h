@@ -43,8 +43,8 @@ enum sl_admin_role sl_authz_role_of(const struct sl_authz *g, uint32_t uid, uint
 				    const uint32_t *groups, size_t group_cnt);
 
 /*
- * Return true if the field is allowed. local: the connection's local address; a Host with it cannot
- * come from DNS rebinding.
+ * Return true if the field is allowed. local: the connection's local address, which DNS rebinding
+ * cannot put into Host.
  */
 bool sl_authz_host(const struct sl_authz *g, const char *host, const struct sockaddr *local);
 bool sl_authz_origin(const struct sl_authz *g, const char *origin, const struct sockaddr *local);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overrides of a backend by `sluice set POOL/BACKEND`: state and weight. */
+/* State and weight set by `sluice set POOL/BACKEND`. */
 #ifndef SL_CONTROL_BACKEND_OVERRIDE_H
 #define SL_CONTROL_BACKEND_OVERRIDE_H
 

@@ -35,7 +35,7 @@ struct event_listener {
 
 /*
  * Returns a listener whose text has at most `limit` bytes, or NULL; event_stream_begin() follows.
- * At the limit of clients, another one is ended.
+ * At the limit, another client is ended.
  */
 struct event_listener *event_stream_new(struct admin_request *r, size_t limit);
 /* Begins the reply and links the listener, which is freed with its connection, or on MHD_NO. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of /events: the statistics, once a second. An event that cannot be made is replaced by
- * `event: failure` and its reason.
+ * Statistics for /events, once a second. An event that cannot be made becomes `event: failure` and
+ * its reason.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -28,7 +28,7 @@ struct sl_metric_accept {
 };
 /* Takes the ranges of one field into account. */
 void sl_metric_accept_add(struct sl_metric_accept *a, struct sl_span field);
-/* Returns true if OpenMetrics is asked for by name, and text is not preferred. */
+/* Returns true if OpenMetrics is named, and text not preferred. */
 bool sl_metric_accept_openmetrics(const struct sl_metric_accept *a);
 
 #endif

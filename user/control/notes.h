@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recent changes with their reasons: states of backends, readiness, reloads, and requests that were
- * not served. Control thread.
+ * Recent changes and reasons: states of backends, readiness, reloads, requests not served. Control
+ * thread.
  */
 #ifndef SL_CONTROL_NOTES_H
 #define SL_CONTROL_NOTES_H

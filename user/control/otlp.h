@@ -2,8 +2,8 @@
 /*
  * Sends spans of requests with SL_TRACE_EXPORT to a collector: OTLP over HTTP, as JSON.
  *
- * A POST is sent once a second, or when 256 KiB wait; one at a time. It is repeated, after 1 s to
- * 30 s, if there is no reply, or 429, 502, 503 or 504. Spans beyond 1 MiB are dropped and counted.
+ * A POST is sent once a second, or when 256 KiB wait; one at a time. Without a reply, or at 429,
+ * 502, 503 or 504, it is repeated after 1 s to 30 s. Spans beyond 1 MiB are dropped and counted.
  * Control thread.
  */
 #ifndef SL_CONTROL_OTLP_H

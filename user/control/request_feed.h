@@ -21,8 +21,8 @@ struct sl_admin;
 struct request_filter;
 
 /*
- * Reads a filter from the query: pool, route, backend, status (503 or 5xx), slow (a duration).
- * Returns it, for free(), or NULL and err.
+ * Returns the query's filter, for free(), or NULL and err: pool, route, backend, status (503 or
+ * 5xx), slow (a duration).
  */
 struct request_filter *request_filter_new(struct MHD_Connection *conn, struct sl_err *err);
 /* Sets a condition. Returns 0, or -EINVAL and err. */

@@ -98,7 +98,7 @@ static inline bool sl_addr_quota_admits_request(struct sl_addr_quotas *t, struct
 	return !t->limits[SL_QUOTA_REQUESTS] || sl_addr_quota_take_request(t, a, now_ns);
 }
 
-/* Moves the quota to the rank's list for counts like `cnt`. Changes no count. */
+/* Moves the quota to the rank's list for `cnt`. Changes no count. */
 void sl_addr_quota_reclassify(struct sl_addr_quotas *t, struct sl_addr_quota *a,
 			      enum sl_quota_resource rank, uint32_t cnt);
 /* Sets a count and its class. `rank` must be that of `what`: call the functions below. */
@@ -134,7 +134,7 @@ struct sl_addr_quota *sl_addr_quota_heaviest(struct sl_addr_quotas *t, enum sl_q
 /* Returns the quota after `a` in descending order of classes, or NULL. */
 struct sl_addr_quota *sl_addr_quota_lighter(struct sl_addr_quotas *t, enum sl_quota_resource rank,
 					    const struct sl_addr_quota *a);
-/* Returns the most frames among some quotas of the heaviest class; 0: none. */
+/* Returns the most frames of some heaviest quotas; 0: none. */
 uint32_t sl_addr_quota_most_frames(const struct sl_addr_quotas *t);
 
 /* Writes and returns the address as sl_top_refused_text(). */

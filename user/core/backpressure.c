@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backpressure while frames are short (README.md). */
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/client.h"

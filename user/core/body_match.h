@@ -20,8 +20,8 @@ struct sl_body_match {
 };
 
 /*
- * Starts the search for the member that selects the pool, once the head is stored. Sets x->match if
- * a JSON body will follow. Returns OK, NO_MATCH or NO_MEMORY. Worker, as all below.
+ * Starts the search for the member, once the head is stored. Sets x->match if a JSON
+ * body will follow. Returns OK, NO_MATCH or NO_MEMORY. Worker, as all below.
  */
 enum sl_outcome sl_body_match_begin(struct sl_exchange *x, const struct sl_request *rq);
 /* Searches the next bytes of the body. Needs x->match, as the next three. */

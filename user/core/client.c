@@ -9,7 +9,7 @@
 
 enum {
 	DETECT_LEN = 4, /* "PRI " tells HTTP/2 from HTTP/1.1 */
-	ROOM_MIN = 64,  /* send buffer: fronts wait with less */
+	ROOM_MIN = 64,  /* fronts wait with less */
 };
 
 const struct sl_front_ops *const sl_client_fronts[] = {

@@ -80,7 +80,7 @@ extern const struct sl_front_ops *const sl_client_fronts[];
 size_t sl_client_write(void *conn, const void *bytes, size_t len);
 /* Writes all or nothing. False: too little room; writable() follows. */
 bool sl_client_write_head(void *conn, const void *bytes, size_t len);
-/* Returns how many bytes a write takes. If few, writable() follows. */
+/* Returns how many bytes fit. If few, writable() follows. */
 size_t sl_client_room(void *conn);
 /* Defers input until other connections were read. */
 void sl_client_later(void *conn);
@@ -170,7 +170,7 @@ static inline const struct sl_front_ops *sl_client_front(const struct sl_client 
 	return sl_client_fronts[cl->proto];
 }
 
-/* Tells the front that a reply can be pulled or a window opened. May free the exchange. */
+/* Calls the front: a reply or window is ready. May free the exchange. */
 static inline void sl_client_ready(struct sl_client *cl, struct sl_stream *st)
 {
 	sl_client_front(cl)->ready(cl->state, &cl->core->env, st);
@@ -184,7 +184,7 @@ static inline struct sl_addr_quota *sl_client_quota(const struct sl_client *cl)
 	return cl->quota ? sl_mempool_at(&t->pool, cl->quota - 1) : &t->unproven;
 }
 
-/* Sets up the client of all datagrams, zeroed before, on no list and never idle. */
+/* Sets up the zeroed client of all datagrams, on no list and never idle. */
 void sl_client_open_datagrams(struct sl_client *cl, struct sl_core *c);
 /* Ends the datagrams' exchanges. */
 void sl_client_close_datagrams(struct sl_client *cl);

@@ -45,7 +45,7 @@ struct sl_core_maps {
 	uint32_t lane;                  /* this worker's in it */
 };
 
-/* Reply bytes of an RPC upcall, lent to one exchange's front until it returns (backend.c). */
+/* Reply bytes of an RPC upcall, lent to an exchange until it returns (backend.c). */
 struct sl_loan {
 	struct sl_exchange *x;  /* NULL: none, or it has ended */
 	bool is_head;           /* the reply begins */
@@ -158,7 +158,7 @@ bool sl_core_routed(void *conn, const struct sl_request *rq, struct sl_span serv
 
 /* Sets limits of fronts and quotas from c->cfg. */
 void sl_core_set_limits(struct sl_core *c);
-/* Returns how many bytes of a client are discarded behind a refusal. */
+/* Returns how many bytes are discarded behind a refusal. */
 uint32_t sl_core_max_discard(const struct sl_cfg_limits *l);
 
 /* Refuses new connections and requests. Connections close once idle. */

@@ -124,11 +124,11 @@ struct sl_span sl_event_unparsed(void *conn, const struct sl_request *rq, unsign
 				 unsigned error);
 /* Notes that the request takes its hedge's place. Only with x->note, as the next three. */
 void sl_event_moved(struct sl_exchange *x);
-/* Notes the time, the backend and the size of its batch. */
+/* Notes time, backend and batch size. */
 void sl_event_sent(struct sl_exchange *x, unsigned together);
 /* Notes the name of the API key. */
 void sl_event_key(struct sl_exchange *x, const char *name);
-/* Completes the record and hands it to the control thread; frees x->note. */
+/* Passes the complete record to the control thread; frees x->note. */
 void sl_event_end(struct sl_exchange *x, enum sl_outcome outcome);
 
 /* Takes up to `max` records. Returns their number. Control thread. */

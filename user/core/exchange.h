@@ -180,7 +180,7 @@ static inline bool sl_exchange_reads(const struct sl_exchange *x)
 	return x->open && (!x->stream.open_ended || x->held);
 }
 
-/* Returns true while the body is not read, as frames are short (backpressure.c). */
+/* Returns true while the body waits for frames (backpressure.c). */
 static inline bool sl_exchange_is_paused(const struct sl_exchange *x)
 {
 	return x->state == SL_EX_READING && sl_exchange_reads(x) && !x->stream.refused &&
@@ -194,7 +194,7 @@ static inline bool sl_exchange_is_paused(const struct sl_exchange *x)
 size_t sl_store_append(struct sl_store *s, struct sl_umem *u, struct sl_chunk *chunk);
 /* Appends a copy. Returns the bytes stored: fewer without frames. */
 size_t sl_store_copy(struct sl_store *s, struct sl_umem *u, const void *bytes, size_t len);
-/* Returns contiguous bytes from `off` on, valid until the store changes; empty at the end. */
+/* Returns contiguous bytes from `off`, valid until a change; empty at the end. */
 struct sl_span sl_store_span(const struct sl_store *s, size_t off);
 /* Calls sl_store_span() if `off` is inside; else empty. */
 static inline struct sl_span sl_store_at(const struct sl_store *s, size_t off)
@@ -254,8 +254,8 @@ void sl_exchange_release(struct sl_exchange *x);
 /* Ends the exchange's count as one that reads. May be repeated. */
 void sl_exchange_has_read(struct sl_exchange *x);
 /*
- * Stops the exchange: the gateway's reply to `why` follows, unless a reply has begun: BROKEN.
- * Notifies the front at the end of the burst.
+ * Stops the exchange: the reply to `why` follows; BROKEN if one has begun. Notifies the front at
+ * the end of the burst.
  */
 SL_COLD void sl_exchange_fail(struct sl_exchange *x, enum sl_outcome why);
 /* Calls the fronts of some failed exchanges. Returns how many. */
@@ -282,7 +282,7 @@ static inline void sl_exchange_charge(struct sl_exchange *x)
 	x->frames = now;
 }
 
-/* Tells the RPC how much of the reply is kept, for its credit. Only while REPLYING. */
+/* Tells the RPC the kept reply bytes, for credit. Only while REPLYING. */
 void sl_exchange_reply_kept(struct sl_exchange *x);
 /* Adds a time to the stage's histogram. */
 static inline void sl_hist_stage_add(struct sl_svc_hist *stages, enum sl_stage stage, uint64_t ns)
@@ -329,7 +329,7 @@ bool sl_reply_whole(void *conn, const struct sl_stream *st);
 /* Reads the trailers of a complete reply. False: it is BROKEN. */
 bool sl_reply_trailers(void *conn, struct sl_stream *st, struct sl_reply_parts *out);
 
-/* Returns which step of the client, or of a backend, is awaited. */
+/* Returns the awaited step of client or backend. */
 enum sl_client_wait sl_exchange_client_wait(const struct sl_exchange *x);
 /* Begins the checks of the client's minimum rate. May be repeated. */
 void sl_min_rate_join(struct sl_exchange *x);
@@ -389,7 +389,7 @@ static inline bool sl_core_has_exchange(const struct sl_core *c, bool for_backen
 }
 /* Ends exchanges below a minimum rate, once per burst. Returns how many were checked. */
 unsigned sl_core_end_late(struct sl_core *c);
-/* Ends the heaviest exchanges and connections in a shortage. Returns how many. */
+/* Ends the heaviest exchanges and connections in a shortage. Returns their number. */
 unsigned sl_core_evict(struct sl_core *c);
 
 /* Appends the request's head for the backend to x->request. False: no frames, or if too large. */
@@ -466,7 +466,7 @@ enum sl_outcome sl_stream_open(struct sl_exchange *x);
 bool sl_stream_can_retry(struct sl_exchange *x);
 /* Called when a reply has begun. `timed`: the time to it is typical of the backend. */
 void sl_stream_answered(struct sl_exchange *x, bool timed);
-/* Called when a stream with awaits_reply gets none: its wait is a sample. */
+/* Takes the wait as a sample: a stream with awaits_reply gets no reply. */
 void sl_stream_unanswered(struct sl_exchange *x);
 /* Queues the stream first, with what was sent in front. Must follow sl_stream_can_retry(). */
 void sl_stream_requeue(struct sl_exchange *x);
@@ -484,7 +484,7 @@ void sl_stream_pump(struct sl_exchange *x);
 /* Counts a reply part's bytes and time. */
 void sl_stream_on_reply(struct sl_exchange *x, const struct sl_rpc_reply *r);
 /*
- * Decides an upgrade: 101 starts it; any other status drops waiting bytes and ends the request.
+ * Decides an upgrade: 101 starts it; others drop waiting bytes and end the request.
  */
 void sl_stream_on_reply_head(struct sl_exchange *x, struct sl_reply *r);
 /* Ends the stream at a limit, or moves bytes that waited for the rate. May free it. */
@@ -495,7 +495,7 @@ void sl_stream_on_credit(void *app, void *cookie);
 void sl_stream_on_continue(void *app, void *cookie);
 /* Sends stalled streams on, once per burst. Returns how many. */
 unsigned sl_streams_retry(struct sl_core *c);
-/* Sends queued streams of a pool to backends that serve now, once per burst. Returns how many. */
+/* Sends a pool's queued streams to serving backends, once per burst. Returns how many. */
 unsigned sl_streams_start_waiting(struct sl_pool *g);
 
 #endif

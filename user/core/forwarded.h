@@ -19,8 +19,8 @@ bool sl_forwarded_wanted(const struct sl_cfg_route *r, struct sl_span name);
 /* Returns true if a client's field is passed on. `all`: the request's protocol forwards all. */
 bool sl_forwarded_passes(const struct sl_cfg_route *r, struct sl_span name, bool all);
 /*
- * Writes the client's address and protocol if the route wants them, and always the verified TLS
- * subject and API key. Worker.
+ * Writes the client's wanted address and protocol, and always the verified TLS subject and API key.
+ * Worker.
  */
 void sl_forwarded_put(struct sl_tlv_writer *w, const struct sl_exchange *x,
 		      const struct sl_request *rq);

@@ -34,7 +34,7 @@ struct sl_backend_health {
 	char name[];
 };
 
-/* Makes all workers look at the pool's health again. Any thread. */
+/* Makes all workers check the pool's health. Any thread. */
 static inline void sl_pool_health_changed(struct sl_pool_health *p)
 {
 	atomic_fetch_add_explicit(&p->epoch, 1, memory_order_release);

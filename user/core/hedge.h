@@ -18,11 +18,11 @@
 void sl_hedge_begin(struct sl_exchange *x);
 /* Sends the hedge if the delay is over, or sets the timer again. */
 void sl_hedge_on_timer(struct sl_exchange *x);
-/* Drops the hedge, if any, and notes the time: a reply begins. Only with SL_EXTRA_HEDGE. */
+/* Drops any hedge, and notes the time of the reply. Only with SL_EXTRA_HEDGE. */
 void sl_hedge_end(struct sl_exchange *x);
 /* Cancels and frees the hedge of `x`. Needs x->twin. */
 void sl_hedge_drop(struct sl_exchange *x);
-/* Cancels the first copy; `x` takes the place of its hedge, which is freed. */
+/* Cancels the first copy; `x` replaces its hedge, which is freed. */
 void sl_hedge_won(struct sl_exchange *x);
 /*
  * Called when the RPC has ended an original or a hedge. Frees the hedge. Returns true if the other

@@ -178,9 +178,9 @@ struct sl_pool *sl_pool_new(struct sl_core *c, uint32_t slot);
 /* Adds a backend with a channel outside the RPC. Returns NULL without memory or number. */
 struct sl_backend_ref *sl_backend_ref_new(struct sl_pool *g, const char *pool,
 					  const struct sl_cfg_backend *b);
-/* Frees a backend, but not its channel. The worker has not seen it, or has set `gone`. */
+/* Frees a backend without its channel, unseen by the worker or `gone`. */
 void sl_backend_ref_free(struct sl_backend_ref *m);
-/* Frees a pool and its backends. The worker has not seen it, has set `gone`, or has ended. */
+/* Frees a pool and its backends, unseen or `gone`, or of an ended worker. */
 void sl_pool_free(struct sl_pool *g);
 /* Frees pools and backends that are `gone`. */
 void sl_pools_reap(struct sl_core *c);
@@ -191,11 +191,10 @@ extern const struct sl_rpc_ops sl_backend_ops;
 /* Tells the batcher the serving backends and weights. Worker. */
 void sl_pool_update_batcher(struct sl_pool *g);
 /*
- * Updates the batchers of pools whose health has changed, or whose slow start or back-off is due.
- * Worker.
+ * Updates batchers after changes of health, or due slow starts and back-offs. Worker.
  */
 SL_COLD void sl_pools_follow_health(struct sl_core *c);
-/* Calls sl_pools_follow_health() if anything may have changed. Before a burst, and behind it. */
+/* Calls sl_pools_follow_health() if needed. Before and behind a burst. */
 static inline void sl_core_follow_health(struct sl_core *c)
 {
 	uint32_t changes = atomic_load_explicit(&c->maps.health->changes, memory_order_acquire);

@@ -16,9 +16,8 @@ struct sl_rpc_reply;
 enum { SL_QUOTA_FIELD = 160 };
 
 /*
- * Gives each quota of `next` the table of the same quota of `now` (NULL: none), or a new one. The
- * same for `penalty`. Returns 0, or -ENOMEM and err. sl_config_free() drops the tables. Control
- * thread.
+ * Gives each quota of `next` its table of `now` (NULL: none), or a new one. The same for `penalty`.
+ * Returns 0, or -ENOMEM and err. sl_config_free() drops the tables. Control thread.
  */
 int sl_quotas_load(struct sl_config *next, const struct sl_config *now, struct sl_err *err);
 

@@ -4,7 +4,7 @@
  *
  *   control:  create -> [prepare] -> wait for links -> [switch] -> tidy -> free once it is GONE
  *
- * The switch replaces routes, limits, listeners and batchers, and drops removed pools and backends.
+ * The switch replaces routes, limits, listeners and batchers; removed pools and backends leave.
  */
 #ifndef SL_CORE_RELOAD_H
 #define SL_CORE_RELOAD_H

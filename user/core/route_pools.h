@@ -19,8 +19,8 @@ enum sl_outcome sl_route_pools_begin(struct sl_exchange *x, const struct sl_requ
 /* Reads the next bytes of the body. Only while x->looks. */
 void sl_route_pools_read(struct sl_exchange *x, struct sl_span bytes);
 /*
- * Takes what is known; all if the body is complete (`end`). Returns OK, or the refusal as above.
- * *release: the caller must send the stream now.
+ * Takes what is known (`end`: all). Returns OK, or the refusal as above. *release: the caller must
+ * send the stream now.
  */
 enum sl_outcome sl_route_pools_settle(struct sl_exchange *x, bool end, bool *release);
 /* Frees the search and the hash. */

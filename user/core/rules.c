@@ -233,7 +233,7 @@ bool sl_rules_apply_reply(const struct sl_exchange *x, struct sl_reply_parts *ou
 			is_set(rule) ? sl_span_cstr(rule->value) : sl_span_of(NULL, 0);
 		uint16_t len;
 
-		if (rule->varies && !x->rule_values.len) /* there was no frame; the reply says so */
+		if (rule->varies && !x->rule_values.len)
 			continue;
 		if (rule->varies) {
 			memcpy(&len, kept, sizeof(len));

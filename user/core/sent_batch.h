@@ -50,7 +50,7 @@ void sl_sent_batch_begin(struct sl_core *c, const struct sl_backend_ref *m,
  * without memory.
  */
 bool sl_sent_batch_share(struct sl_exchange *x);
-/* Prepares for two more batches that share x's buffers. False: too many do, or no memory. */
+/* Prepares two more batches for x's buffers. False: too many, or no memory. */
 bool sl_sent_batch_reserve(struct sl_exchange *x);
 /* Shares x's buffers with the batch of x->twin, which ends. Needs sl_sent_batch_reserve(). */
 void sl_sent_batch_share_hedge(struct sl_exchange *x);
@@ -58,7 +58,7 @@ void sl_sent_batch_share_hedge(struct sl_exchange *x);
  * Prepares a stream's retry: the batch keeps the head, the exchange gets a copy. False: no frames.
  */
 bool sl_sent_batch_copy_head(struct sl_exchange *x);
-/* Called when the transport has read the batch: frees what only it has held. */
+/* Frees what only this batch held: the transport has read it. */
 void sl_sent_batch_done(struct sl_core *c, const struct sl_backend_ref *m, uint64_t batch);
 
 /* Replaces x->backend and its reference; NULL: none. */

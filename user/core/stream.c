@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: requests of routes that stream, forwarded while they are received, without the batcher.
+ * Requests that are forwarded while they are received, without the batcher.
  *
  * Without a backend, the head waits in x->head. Messages in x->request: [len] bytes [len] bytes.
  *
@@ -23,7 +23,7 @@ enum {
 	TRUSTED_MAX = 32,
 	MOVING_MAX = 2 << 10, /* a newer chunk is still copied above this */
 	PART_SPANS = 16,
-	KEEPING_MAX = 64,                          /* streams that keep what was sent */
+	KEEPING_MAX = 64,
 	KEPT_MAX = SL_RPC_PART_WINDOW + (1 << 10), /* parts and lengths */
 	RETRIES_PER_RUN = 64,
 };

@@ -47,8 +47,7 @@ struct sl_top_refused {
 };
 
 /*
- * Counts a refusal. Returns true if it should be logged: once in ten seconds for an address.
- * Worker.
+ * Counts a refusal. Returns true once in ten seconds for an address: to be logged. Worker.
  */
 bool sl_top_refused_add(struct sl_top_refused *r, const struct sl_addr *addr,
 			enum sl_addr_quota_limit what, uint64_t now_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds a number in the body of a reply: the member INNER of the top-level member OUTER, such as
- * OpenAI's usage.total_tokens.
+ * Finds a number in a reply's body: member INNER of top-level member OUTER, such as OpenAI's
+ * usage.total_tokens.
  *
  *   {"choices": [...], "usage": {"prompt_tokens": 9, "total_tokens": 21}}
  *

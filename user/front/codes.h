@@ -20,7 +20,7 @@
 #include "front/grpc/grpc.h"
 #include "sluice/outcome.h"
 
-/* Registered HTTP statuses, 499 (client closed request), and those of proxies. */
+/* Registered HTTP statuses, 499 (client closed request), proxies' statuses. */
 /* clang-format off */
 #define SL_CODES(X) \
 	X(100) X(101) X(103) X(200) X(201) X(202) X(203) X(204) X(205) X(206) X(207) X(208) \
@@ -110,7 +110,7 @@ unsigned sl_code_grpc(const struct sl_code_end *e);
 
 /* Returns the class, 1 to 5. gRPC statuses count as 2, 4, or 5 for faults of the server. */
 unsigned sl_code_end_class(const struct sl_code_end *e);
-/* Returns true if the client got class 5, or a reply that broke off for such a reason. */
+/* Returns true if the client got class 5, or a reply that such a reason broke off. */
 bool sl_code_failed(const struct sl_code_end *e);
 
 /* Counters of one ending. */

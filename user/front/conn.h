@@ -77,7 +77,7 @@ struct sl_conn_ops {
 	/* Counts both directions. */
 	uint32_t (*held_frames)(const void *self);
 	uint32_t (*unread_frames)(const void *self);
-	/* Returns how long the peer has read nothing; 0: nothing is pending. */
+	/* Returns how long the peer has read nothing; 0: nothing pending. */
 	uint64_t (*unread_ns)(const void *self);
 	/* Returns the bytes read by the peer, modulo 2^32. */
 	uint32_t (*read_bytes)(const void *self);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exemplars: the last sampled request of each bucket of a route's durations, on one worker.
+ * Exemplars: a route's last sampled request per bucket of durations, on one worker.
  *
  * The worker writes; the control thread reads by the seqlock.
  */

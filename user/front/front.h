@@ -53,7 +53,7 @@ struct sl_descriptors;
 struct sl_request {
 	uint8_t proto;
 	uint8_t method;
-	int8_t urgency; /* RFC 9218, 0 most urgent .. 7; -1: not stated */
+	int8_t urgency; /* RFC 9218, 0 (most urgent) .. 7; -1: none */
 	bool end;       /* no body follows; `end` is not called */
 	bool unproven;  /* source address not verified */
 	/* the client waits for 100 (Continue), RFC 9110 10.1.1 */
@@ -141,9 +141,9 @@ struct sl_stream {
 	uint8_t flags;
 	uint8_t version_minor;
 	/* set by the core */
-	/* answered before the request's end: drop the rest, call neither body nor end */
+	/* answered early: drop the rest, call neither body nor end */
 	bool refused;
-	bool open_ended; /* the body is passed on as it arrives; a reply may start meanwhile */
+	bool open_ended; /* body is passed on as it arrives; a reply may start meanwhile */
 	bool narrow;
 	bool awaits; /* do not send 100 (Continue) before a `ready` that finds this false */
 	/*
@@ -161,7 +161,7 @@ struct sl_stream {
 	bool trailers;
 	bool compressed;   /* the message is; set before `end`, unused if `open_ended` */
 	bool message_over; /* the call's only message is complete; unused if `open_ended` */
-	/* `body` takes all bytes; `passed` reopens the window; set after begin */
+	/* `body` takes all; `passed` reopens the window; set after begin */
 	bool windowed;
 	uint8_t prefix_len; /* of each request message; set with `prefix` */
 	/*
@@ -265,8 +265,8 @@ enum sl_serving { SL_SERVING_UNKNOWN, SL_SERVING_YES, SL_SERVING_NO };
 enum sl_asked { SL_ASKED_ALL, SL_ASKED_POOL, SL_ASKED_ROUTE };
 
 /*
- * Resources that a front borrows from its worker. A split request head is gathered in a frame, then
- * in a buffer of `heads` (limits->max_head bytes each). If none is free, the answer is 503.
+ * A worker's resources for fronts. A split request head is gathered in a frame, then in a buffer of
+ * `heads` (limits->max_head bytes each). If none is free, the answer is 503.
  */
 struct sl_front_env {
 	struct sl_umem *umem;
@@ -283,7 +283,7 @@ struct sl_front_env {
 	bool draining;
 	/* Returns whether a backend is available; NULL: no health service. */
 	enum sl_serving (*serving)(void *arg, enum sl_asked what, struct sl_span name);
-	/* Returns true if a route names this service, "/pkg.Service"; NULL: none does. */
+	/* Returns true if a route names "/pkg.Service"; NULL: none does. */
 	bool (*routed)(void *conn, const struct sl_request *rq, struct sl_span service);
 	void *serving_arg;
 	const struct sl_descriptors *descriptors; /* NULL: no reflection */
@@ -355,7 +355,7 @@ struct sl_front_ops {
 			const struct sl_reply *r);
 	void (*writable)(void *state, const struct sl_front_env *env);
 	/*
-	 * Takes no new requests (GOAWAY, Connection: close), finishes running ones. Also called
+	 * Refuses new requests (GOAWAY, Connection: close), finishes running ones. Also called
 	 * after the idle timeout.
 	 */
 	void (*drain)(void *state, const struct sl_front_env *env);

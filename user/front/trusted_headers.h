@@ -31,7 +31,7 @@ extern const struct sl_span sl_trusted_header_names[SL_TRUSTED_CNT];
 bool sl_trusted_header_folds_to(struct sl_span name, struct sl_span lower);
 /* Returns true if a server could read `name` as one of these fields. */
 bool sl_trusted_header_is(struct sl_span name);
-/* Returns true if a server, but not the gateway, could read `name` as framing a body. */
+/* Returns true if only a server could read `name` as framing a body. */
 bool sl_trusted_header_is_framing(struct sl_span name);
 
 #endif

@@ -46,7 +46,7 @@ int sl_hash_ring_enter(struct sl_conn_mgr *cm, const struct sl_cfg_pool *pool,
 		       struct sl_dialer *const *dialers, uint32_t generation);
 /* Returns true if each worker is connected to all new backends of the next generation. */
 bool sl_hash_rings_ready(struct sl_conn_mgr *cm);
-/* Returns true if each worker has a backend of each pool, or all attempts have failed. */
+/* Returns true if each worker has a backend of each pool, or all attempts failed. */
 bool sl_hash_rings_tried(struct sl_conn_mgr *cm);
 /* Counts the worker's own, borrowed and connected backends of a pool; zeros: unknown pool. */
 void sl_conn_mgr_subset(struct sl_conn_mgr *cm, const char *pool_name, unsigned worker,
@@ -54,7 +54,7 @@ void sl_conn_mgr_subset(struct sl_conn_mgr *cm, const char *pool_name, unsigned 
 
 /* Limits each worker's promoted links (promotion.h). */
 void sl_conn_mgr_set_max_promoted(struct sl_conn_mgr *cm, uint32_t max_promoted);
-/* Puts the rings of a generation in force, and stops dialers of others. */
+/* Puts a generation's rings in force, and stops other dialers. */
 void sl_conn_mgr_switch(struct sl_conn_mgr *cm, uint32_t generation);
 /* Frees stopped dialers without a running attempt, and sets `released` of their backends. */
 void sl_conn_mgr_reap(struct sl_conn_mgr *cm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A busy dialer belongs to the thread that runs it. Other threads read fields marked "locked", so
- * these are always written under the manager's lock.
+ * A busy dialer belongs to its thread. Others read fields marked "locked", written under the
+ * manager's lock.
  */
 #ifndef SL_GATEWAY_DIAL_IMPL_H
 #define SL_GATEWAY_DIAL_IMPL_H
@@ -150,7 +150,7 @@ uint64_t sl_dial_timer_link_ns(const struct sl_dialer *d, unsigned worker);
 /* hash_ring.c */
 /* Frees all rings. Dialers must still exist; all threads have ended. */
 void sl_hash_rings_end(struct sl_conn_mgr *cm);
-/* Puts the rings of `generation` in force, and frees others. Under the lock. */
+/* Puts `generation` in force, and frees other rings. Under the lock. */
 void sl_hash_rings_switch(struct sl_conn_mgr *cm, uint32_t generation);
 /* Updates the workers' subsets, when due. Under the lock. */
 void sl_hash_rings_update(struct sl_conn_mgr *cm, uint64_t now_ns);

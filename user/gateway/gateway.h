@@ -29,7 +29,7 @@
 struct sl_gateway;
 struct sl_ring;
 
-/* Calls emit for interfaces that strip VLAN tags which matter, as sl_config_each_warning() does. */
+/* Calls emit for interfaces that strip needed VLAN tags, as sl_config_each_warning(). */
 void sl_gateway_each_link_warning(const struct sl_config *cfg, sl_config_warn_fn *emit, void *arg);
 
 /*
@@ -182,10 +182,10 @@ int sl_gateway_set_stage(struct sl_gateway *g, const struct sl_stage_key *key,
 			 const struct sl_stage_times *v);
 /* Removes all entries of sl_stages. */
 void sl_gateway_clear_stages(struct sl_gateway *g);
-/* Returns an operator's overrides of a pool, which workers read; valid until the close. */
+/* Returns an operator's overrides of a pool, for workers; valid until the close. */
 struct sl_svc_ctl *sl_gateway_ctl(struct sl_gateway *g, uint32_t slot);
 
-/* Set by an operator; lasts until the gateway ends or the endpoint changes. */
+/* Set by an operator until the gateway's end or a new endpoint. */
 struct sl_backend_override {
 	bool drain;
 	uint32_t weight; /* 0: as configured */
@@ -203,7 +203,7 @@ int sl_gateway_override_set(struct sl_gateway *g, const char *pool, const char *
  */
 struct sl_ring *sl_gateway_events(struct sl_gateway *g, uint32_t worker);
 
-/* Starts or stops the records of finished exchanges, in all workers. */
+/* Starts or stops all workers' records of exchanges. */
 void sl_gateway_want_events(struct sl_gateway *g, bool wanted);
 
 /*
@@ -212,7 +212,7 @@ void sl_gateway_want_events(struct sl_gateway *g, bool wanted);
  */
 int sl_gateway_acl_change(struct sl_gateway *g, const char *ifname, const struct sl_acl_rule *rules,
 			  uint32_t cnt, struct sl_err *err);
-/* Copies at most max sources whose packets are dropped for a time. Returns their number, or 0. */
+/* Copies at most max sources that XDP drops. Returns their number. */
 uint32_t sl_gateway_offenders(struct sl_gateway *g, const char *ifname,
 			      struct sl_xdp_offender *list, uint32_t max);
 /* Serves a source again. Returns 0, -ENOENT: it is not listed, or -ENODEV. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each pool of a generation has a ring of dialers. In a reload, a worker uses a dialer if either
- * ring says so. An unused link is released, after its requests, once the worker has enough others.
+ * Each pool of a generation has a ring of dialers. In a reload, a worker uses dialers of both
+ * rings. An unused link is released, after its requests, once the worker has enough others.
  *
  *   sl_hash_ring_enter (PREPARE) -> sl_hash_rings_switch (SWITCH) -> sl_hash_rings_update, periodic
  */

@@ -128,7 +128,7 @@ int sl_snapshot_resize(struct sl_gateway *g, const struct sl_config *cfg);
 /* Makes kernel sockets serve the interface, and logs why. */
 void sl_gateway_link_fall_back(struct sl_gateway_link *k, const char *why);
 
-/* Allocates the pools' counters where no XDP program has maps for them. Returns 0 or -ENOMEM. */
+/* Allocates pools' counters where XDP has no maps for them. Returns 0 or -ENOMEM. */
 int sl_tables_open(struct sl_gateway *g);
 /* Frees them, if any; also after an error. */
 void sl_tables_close(struct sl_gateway *g);
@@ -149,7 +149,7 @@ void sl_listeners_exclude_links(struct sl_gateway *g);
 void sl_listeners_follow_host(struct sl_gateway *g, uint64_t now_ns);
 /* Passes changed listening sockets to the workers. */
 void sl_listeners_tell_workers(struct sl_gateway *g);
-/* Opens and closes sockets as the lists and the reload need them. */
+/* Opens and closes sockets by the lists and the reload. */
 void sl_listeners_follow_ports(struct sl_gateway *g);
 /* Applies `opening` once all pools were dialled, or after a time-out. */
 void sl_listeners_open(struct sl_gateway *g);
@@ -167,7 +167,7 @@ void sl_queues_close(struct sl_gateway *g);
 void sl_rss_follow(struct sl_gateway *g, uint64_t now_ns);
 
 /* link_warnings.c */
-/* Logs a fall-back to generic mode, and whether that mode drops long packets. */
+/* Logs a fall-back to generic mode, and if it drops long packets. */
 void sl_warn_of_generic_mode(const struct sl_cfg_interface *ci, const struct sl_xdp *x,
 			     const struct sl_port *p);
 /* Logs the effect of stripped VLAN tags, unless the program reads them. */

@@ -367,7 +367,7 @@ int sl_listeners_apply(struct sl_gateway *g, struct sl_net_listener *list, uint3
 	for (uint32_t k = 0; k < g->listening_cnt; k++) {
 		if (is_listed(list, cnt, &g->listening[k]))
 			continue;
-		if (g->stale_cnt == SL_MAX_LISTENERS) /* no room for more: removes these now */
+		if (g->stale_cnt == SL_MAX_LISTENERS) /* no room: removes these now */
 			sl_listeners_trim(g);
 		g->stale[g->stale_cnt++] = g->listening[k];
 	}

@@ -45,7 +45,7 @@ struct promo_round {
 /* Starts to measure a link's traffic. t: its counters now. */
 void promo_candidate_begin(struct promo_candidate *c, const struct sl_rpc_traffic *t,
 			   uint64_t now_ns);
-/* Finds out whether the link is busy; called at each scan. */
+/* Checks if the link is busy, at each scan. */
 void promo_candidate_note(struct promo_candidate *c, const struct sl_rpc_traffic *t,
 			  uint64_t now_ns);
 /*

@@ -15,7 +15,7 @@
 enum {
 	DIAL_WAIT_MS = 1500,
 	GENERATIONS_MAX = 1024, /* endless streams keep old ones */
-	LINGER_MS = 2000,       /* for replies in send buffers and closing connections */
+	LINGER_MS = 2000,       /* for replies in send buffers, closing connections */
 };
 
 void sl_cfg_gen_open(struct sl_gateway *g)

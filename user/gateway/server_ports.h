@@ -19,7 +19,7 @@ struct sl_config;
  */
 int sl_server_ports_check(const struct sl_config *cfg, struct sl_err *err);
 
-/* Returns true if the list, of ports and ranges separated by commas, has the port. */
+/* Returns true if the list ("1,3-5") has the port. */
 bool sl_server_ports_listed(const char *list, unsigned port);
 /* Returns the first local port of this range in a table like /proc/net/tcp; 0: none. */
 unsigned sl_server_ports_used(FILE *table, unsigned first, unsigned last);

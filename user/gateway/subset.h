@@ -45,11 +45,11 @@ enum sl_subset_state { SL_SUBSET_NONE, SL_SUBSET_OTHERS, SL_SUBSET_UP };
 void sl_subset_begin(struct sl_subset *s, uint32_t own, uint32_t cnt,
 		     const struct sl_subset *before, uint64_t now_ns);
 /*
- * Sets width: borrows backends while too few of its own are up. `states`: of all cnt backends, from
- * the worker's begin.
+ * Sets width: borrows while too few own backends are up. `states`: of all cnt backends, from the
+ * worker's begin.
  */
 void sl_subset_look(struct sl_subset *s, const uint8_t *states, uint32_t cnt, uint64_t now_ns);
-/* Returns true if enough backends are connected to release unused links. */
+/* Returns true if unused links can be released. */
 bool sl_subset_enough(const struct sl_subset *s, const uint8_t *states);
 /* Returns when sl_subset_look() has work even without changed states; UINT64_MAX: never. */
 uint64_t sl_subset_due_ns(const struct sl_subset *s, uint64_t now_ns);

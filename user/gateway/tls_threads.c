@@ -173,8 +173,8 @@ static bool has_work(const struct tls_thread *t)
 }
 
 /*
- * Wakes workers with finished handshakes. While more wait, delays that by up to WAKE_DELAY_NS: a
- * worker on this processor preempts this thread.
+ * Wakes workers with finished handshakes; while more wait, up to WAKE_DELAY_NS later: a worker on
+ * this processor preempts this thread.
  */
 static void wake_workers(struct tls_thread *t, bool more)
 {

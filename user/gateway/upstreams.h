@@ -10,7 +10,7 @@ struct sl_server_check;
 
 /* Returns 0, or -1 and errno; sl_upstreams_close() follows in both cases. */
 int sl_upstreams_start(struct sl_gateway *g);
-/* Runs health checks, opens and closes servers. Called in each step, also after a reload began. */
+/* Runs health checks, opens and closes servers: in each step, also in a reload. */
 void sl_upstreams_follow(struct sl_gateway *g, uint64_t now_ns);
 /* Closes all, after the workers' end. */
 void sl_upstreams_close(struct sl_gateway *g);
@@ -18,7 +18,7 @@ void sl_upstreams_close(struct sl_gateway *g);
 /* Passes a check's result to the server's workers. `why`: NULL: success. */
 void sl_upstreams_tell_health(struct sl_gateway *g, const struct sl_server_check *check,
 			      const char *why);
-/* Returns how many requests all workers have at the server of a check. */
+/* Returns the number of all workers' requests at a check's server. */
 uint32_t sl_upstreams_busy(const struct sl_gateway *g, const struct sl_server_check *check);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the end of a name, value or target: 16 bytes a step with SSE2, by table elsewhere. `lo` is
- * the start of the buffer. No byte outside [lo, end) is read.
+ * the start of the buffer. Reads only [lo, end).
  */
 #ifndef SL_HTTP_SCAN_H
 #define SL_HTTP_SCAN_H

@@ -158,7 +158,7 @@ void sl_handover_leave(struct sl_net *n)
 	n->handover = NULL;
 }
 
-/* Directory. A word: 56 bits of hash, owner + 1; 0: free. */
+/* Directory word: 56 bits of hash, owner + 1; 0: free. */
 
 static void buckets_of(const struct sl_handover_hub *h, uint64_t hash, struct bucket **b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handover of segments that arrive at the wrong worker after a change of receive queue.
+ * Handover of segments that a changed receive queue brings to the wrong worker.
  *
  *   worker B                       shared                         worker A (owner)
  *   local miss          ------>  directory: flow -> A
@@ -43,9 +43,8 @@ bool sl_handover_claim(struct sl_net *n, const struct sl_flow_key *key);
 void sl_handover_release(struct sl_net *n, const struct sl_flow_key *key);
 
 /*
- * Hands over a segment without a local connection, data at the L4 header. Returns false without
- * another owner or after an earlier handover. Otherwise takes the frame, or drops it
- * (handover_full).
+ * Hands over a segment without a local connection, data at L4. Returns false without another owner
+ * or after a handover. Otherwise takes the frame, or drops it (handover_full).
  */
 bool sl_handover_give(struct sl_net *n, struct sl_frame *f, const struct sl_flow_key *key,
 		      uint8_t protocol);

@@ -39,7 +39,7 @@ static struct meaning meaning4(const struct sl_icmp_hdr *h, const struct sl_icmp
 		m.mtu = be16toh(h->mtu4_be);
 		if (m.mtu == 0)
 			m.mtu = plateau_below(q->ip_len);
-		/* The quoted length is not compared: some devices rewrite it. */
+		/* Some devices rewrite the quoted length. */
 		m.plausible = m.mtu >= MIN_MTU4;
 		return m;
 	}

@@ -186,7 +186,7 @@ bool sl_net_follow_next_hop(struct sl_net *n, const struct sl_frame *f, struct s
 	if (now == path->changed_at)
 		return false;
 	sl_net_path_from_rx(n, f, &to);
-	/* A router that has failed may still be the host's route. */
+	/* A failed router may be the host's route. */
 	to.routed = false;
 	to.changed_at = now & 63;
 	*path = to;

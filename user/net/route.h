@@ -3,8 +3,8 @@
  * Next hops by the host's rules, routes and neighbours, for peers whose packets arrive by another
  * neighbour (direct server return, asymmetric paths).
  *
- * A table is immutable, shared by all workers, and counts references. Equal costs are shared among
- * peers by their address.
+ * Tables are immutable, shared by all workers, and counted. A peer's address selects among equal
+ * costs.
  */
 #ifndef SL_NET_ROUTE_H
 #define SL_NET_ROUTE_H

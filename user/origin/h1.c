@@ -236,7 +236,7 @@ static bool has_empty_line(struct origin_h1_conn *h)
 
 /*
  * Returns true if a head or trailers are worth parsing: complete, or twice as long as the last
- * time. So each byte is parsed few times, in whatever pieces it comes.
+ * time. So each byte is parsed few times.
  */
 static bool is_due(struct origin_h1_conn *h)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict parser of HTTP/1.x replies (RFC 9112), without chunks. Ambiguous input is refused.
+ * Strict parser of HTTP/1.x replies (RFC 9112), without chunks. Refuses ambiguity.
  */
 #ifndef SL_ORIGIN_H1_REPLY_H
 #define SL_ORIGIN_H1_REPLY_H

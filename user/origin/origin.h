@@ -6,7 +6,7 @@
  *   calls <- reply, fail, lost (origin_ops)- protocol <- space, input, eof --- transport
  *
  * A call is one request. It ends with the last part of its reply or fail(); after lost(), call.c
- * may try again. A closed connection stays allocated until the end of the turn.
+ * may try again. Closed connections stay allocated until the turn's end.
  *
  * One thread per struct origin.
  */
@@ -155,7 +155,7 @@ struct origin_server {
 	uint64_t down_ns; /* refuses connections since then; 0: up */
 	uint64_t said_ns; /* last log line about it */
 	uint32_t retry_ms;
-	uint8_t mute_cnt; /* connections in a row that the server ended before a byte of a reply */
+	uint8_t mute_cnt; /* connections in a row that ended before any reply byte */
 	bool refused;     /* the last connection was, by a TLS alert */
 	char why[96];     /* reason of down or unhealthy */
 	bool unhealthy;
@@ -216,7 +216,7 @@ struct origin_proto {
 	void (*start)(struct origin_conn *c, struct origin_call *call);
 	/* Returns where input goes; may end calls, and the connection. */
 	struct origin_space (*space)(struct origin_conn *c);
-	/* Takes `len` bytes of `space`. True: more input of this turn. */
+	/* Takes `len` bytes of `space`. True: more this turn. */
 	bool (*input)(struct origin_conn *c, size_t len);
 	/* No more input now: received bytes are passed on. */
 	void (*pause)(struct origin_conn *c);

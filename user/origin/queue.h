@@ -60,7 +60,7 @@ void origin_queue_leave(struct origin_queue *q, struct origin_call *call);
 void origin_queue_add(struct origin_queue *q, struct origin_call *call);
 /* Queues it at the front of its class. */
 void origin_queue_again(struct origin_queue *q, struct origin_call *call);
-/* Returns the call that may start now, still queued, or NULL. */
+/* Returns the queued call that may start now, or NULL. */
 struct origin_call *origin_queue_next(const struct origin_queue *q, const struct origin_shares *s);
 /* Returns a queued call, without limits, or NULL. */
 struct origin_call *origin_queue_any(const struct origin_queue *q);

@@ -150,7 +150,7 @@ void origin_server_unhealthy(struct origin_server *s, const char *why)
 void origin_server_retry(struct origin_server *s)
 {
 	struct origin *o = s->origin;
-	/* A call that makes a server close connections must not keep others away for long. */
+	/* A call that makes a server close connections must not block others for long. */
 	uint32_t max = s->down_ns && (!is_mute(s) || s->refused) ? RETRY_MAX_MS : SHORT_MAX_MS;
 	uint64_t jitter = sl_prng_below(o->prng, s->retry_ms / 2 + 1);
 

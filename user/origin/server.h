@@ -22,7 +22,7 @@ struct origin_owner {
 	void (*resume)(struct sl_request_view *rq);
 	/* Starts a connection attempt. False: the failure was reported. */
 	bool (*connect)(struct origin_server *s);
-	/* Called by the retry timer: looks the address up, or calls origin_server_try(). */
+	/* For the retry timer: looks the address up, or calls origin_server_try(). */
 	void (*retry)(struct origin_server *s);
 	/* Releases the transport of a closed connection; its memory stays until free(). */
 	void (*gone)(struct origin_conn *c);
@@ -43,7 +43,7 @@ void origin_server_init(struct origin_server *s, struct origin *o, const struct 
 			uint32_t concurrency);
 /* The server is down, for the reason `why`, until its first connection. */
 void origin_server_begin(struct origin_server *s, const char *why);
-/* Refuses all calls and closes all connections; origin_conns_free() follows. */
+/* Refuses calls and closes connections; origin_conns_free() follows. */
 void origin_server_fini(struct origin_server *s, const char *why);
 /* Assigns waiting calls and opens connections. Once per turn, and again if o->pump is set. */
 void origin_server_pump(struct origin_server *s);
@@ -96,7 +96,7 @@ bool origin_conn_up(struct origin_conn *c);
 void origin_conn_failed(struct origin_conn *c, const char *why);
 /* Closes a connection; `why` is for the log and its lost calls. */
 void origin_conn_close(struct origin_conn *c, const char *why);
-/* The server has ended the connection, which says no more that the server is up. */
+/* The server has ended the connection, no longer a sign that it is up. */
 void origin_conn_ended(struct origin_conn *c);
 /* Called by protocols with each input. */
 void origin_conn_spoke(struct origin_conn *c);

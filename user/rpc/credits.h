@@ -78,7 +78,7 @@ static inline int64_t sl_credits_ack(struct sl_credits *c, uint32_t consumed)
 	return fresh;
 }
 
-/* Returns true if no data can follow before an acknowledgement. */
+/* Returns true if data must await an acknowledgement. */
 static inline bool sl_credits_spent(const struct sl_credits *c)
 {
 	return c->sent - c->acked >= c->window - sl_credits_reserve(c, SL_CREDIT_DATA);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic queue limits (Linux: include/linux/dynamic_queue_limits.h): learns the fewest posted
- * bytes that prevent starvation.
+ * Dynamic queue limits (Linux: include/linux/dynamic_queue_limits.h): learns the least posted bytes
+ * without starvation.
  */
 #ifndef SL_RPC_DQL_H
 #define SL_RPC_DQL_H

@@ -26,7 +26,7 @@ int sl_migrate_step(struct sl_link *l);
 int sl_migrate_handle(struct sl_link *l);
 /* Returns true if MIGRATE is due and no lent message is partly sent. */
 bool sl_migrate_may_send(const struct sl_link *l);
-/* While true, MIGRATE waits for begun messages: lent bytes must leave on the same transport. */
+/* True: MIGRATE waits for begun messages: lent bytes need the same transport. */
 static inline bool sl_migrate_awaits_ends(const struct sl_link *l)
 {
 	return l->move_due && !l->t->copies;

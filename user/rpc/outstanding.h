@@ -2,8 +2,8 @@
 /*
  * Outstanding requests and their batches, in two tables per worker.
  *
- * An id is a table entry's generation (16 bits) and index. The generation changes on release: a
- * late or forged id finds nothing.
+ * An id is an entry's generation (16 bits), which changes on release, and index: late or forged ids
+ * find nothing.
  */
 #ifndef SL_RPC_OUTSTANDING_H
 #define SL_RPC_OUTSTANDING_H
@@ -71,7 +71,7 @@ void sl_outstanding_fini(struct sl_outstanding *o);
 
 /*
  * Returns an unused entry, or NULL if all are used. The caller sets its members, which may be of
- * the last use, and puts it on a list.
+ * the last use, and lists it.
  */
 static inline struct sl_pending *sl_outstanding_get(struct sl_outstanding *o)
 {

@@ -3,8 +3,7 @@
  * Reassembly of REQUEST and RESPONSE messages: fragments in, parts out. Only an entry table or
  * metadata that a fragment cuts is buffered.
  *
- * The peer may be hostile and change the bytes meanwhile. Entries and metadata are copied, then
- * checked.
+ * A hostile peer may change the bytes: entries and metadata are copied, then checked.
  */
 #ifndef SL_RPC_REASSEMBLY_H
 #define SL_RPC_REASSEMBLY_H

@@ -208,7 +208,7 @@ const char *sl_rpc_rdma_selftest(struct ibv_context *device, uint8_t port);
 /* Returns true if resolving the endpoint needs files or servers. */
 bool sl_rpc_has_name(const char *endpoint);
 
-/* Loads libibverbs providers and OpenSSL while the process may map code. */
+/* Loads libibverbs providers and OpenSSL while mapping code is allowed. */
 void sl_rpc_preload(void);
 
 /*

@@ -87,7 +87,7 @@ void sl_sendq_push(struct sl_sendq *q, struct sl_send *s, enum sl_rpc_class clas
 
 /* Returns the message to post next, with *len bytes (0: empty body), or NULL. */
 struct sl_send *sl_sendq_next(struct sl_sendq *q, const struct sl_send_room *room, uint32_t *len);
-/* Counts a posted slice. Returns true after the last one: the message has left the queue. */
+/* Counts a posted slice. Returns true after the last: the message has left. */
 bool sl_sendq_posted(struct sl_sendq *q, struct sl_send *s, uint32_t len);
 
 /* Removes a message of which nothing was posted. */

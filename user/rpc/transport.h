@@ -168,7 +168,7 @@ struct sl_rpc_listener {
 	const struct sl_rpc_listener_ops *ops;
 	int fd;
 	uint64_t refused;
-	/* Links that the owner still takes; set before each accept(). More peers are refused. */
+	/* Links that the owner still takes, set before each accept(). */
 	_Atomic uint32_t accept_limit;
 	_Atomic uint32_t unaccepted; /* granted, not handed over yet */
 };

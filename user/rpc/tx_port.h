@@ -47,8 +47,8 @@ struct sl_tx_port_link {
 };
 
 /*
- * Adds the link to the port, or to its own one if `port` is 0 or all are taken. `least`, `max`:
- * limits in bytes.
+ * Adds the link to the port; to its own if `port` is 0 or all are taken. `least`, `max`: limits in
+ * bytes.
  */
 void sl_tx_port_join(struct sl_tx_port_link *u, struct sl_tx_ports *all, uintptr_t port,
 		     uint32_t least, uint32_t max);

@@ -29,7 +29,7 @@ struct sl_sandbox_place {
 
 struct sl_sandbox_options {
 	uint64_t keep_caps; /* bit per CAP_* */
-	const char *user;   /* "root": stays uid 0; "": the account without a name that runs it */
+	const char *user;   /* "root": stays uid 0; "": the nameless account running it */
 	const struct sl_sandbox_place *places;
 	size_t place_cnt;
 	/* besides stdout and stderr; or memfd_create() */

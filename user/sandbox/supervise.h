@@ -21,7 +21,7 @@
 struct sl_supervised {
 	int (*run)(void *arg);    /* in the child; returns its exit status */
 	void (*clean)(void *arg); /* in the parent, after each exit */
-	void (*look)(void *arg);  /* in the parent, about once a second while the child serves */
+	void (*look)(void *arg);  /* parent: about once a second while the child serves */
 	void *arg;
 };
 

@@ -136,8 +136,8 @@ void sl_sock_exclude(struct sl_sock_set *s, const int *ifindex, uint32_t cnt)
 }
 
 /*
- * Also true for unknown interfaces. IPv6 counts loopback traffic as of the interface with the
- * address, from which only the host can complete a handshake.
+ * True for unknown interfaces. IPv6 counts loopback traffic as of the address's interface, from
+ * which only the host can complete a handshake.
  */
 static bool is_excluded(const struct sl_sock_set *s, int fd, const struct sl_conn_info *info)
 {

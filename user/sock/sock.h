@@ -88,7 +88,7 @@ uint32_t sl_sock_free_places(const struct sl_sock_set *s);
 /* Downcalls of a connection; self: struct sl_sock_conn. */
 extern const struct sl_conn_ops sl_sock_stream;
 /*
- * Returns the current index of a Unix socket's listener, or -1: removed. TCP: SL_SOCK_BY_ADDRESS.
+ * Returns the index of a Unix socket's listener, or -1: removed. TCP: SL_SOCK_BY_ADDRESS.
  */
 int32_t sl_sock_listener(const struct sl_sock_conn *c);
 

@@ -351,8 +351,8 @@ void sl_tcp_ack(struct sl_tcp_conn *c, const struct sl_tcp_seg *seg, bool window
 bool sl_tcp_tell_writable(struct sl_tcp_conn *c);
 
 /*
- * Returns true if an acknowledgement that frees nothing is worth a scan of the send queue. After
- * 128 scans in vain, only one in 64 is made. sl_tcp_walked() must follow each scan.
+ * Returns true if an ACK that frees nothing may scan the send queue: after 128 scans in vain, one
+ * in 64. sl_tcp_walked() must follow each scan.
  */
 bool sl_tcp_may_walk(struct sl_tcp_conn *c);
 void sl_tcp_walked(struct sl_tcp_conn *c, const struct sl_tcp_acked *a);

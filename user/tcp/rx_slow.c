@@ -292,7 +292,7 @@ static bool fin_behind_a_hole(const struct sl_tcp_conn *c, const struct sl_tcp_s
 	       !(c->flags & SL_TCPF_FIN_RCVD);
 }
 
-/* The state changes first, because the application may reply to the FIN at once. */
+/* First: the application may reply to the FIN at once. */
 static bool fin_arrived(struct sl_tcp_conn *c)
 {
 	if (c->flags & SL_TCPF_FIN_RCVD)

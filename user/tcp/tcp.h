@@ -120,7 +120,7 @@ uint32_t sl_tcp_unread_frames(const struct sl_tcp_conn *c);
 uint32_t sl_tcp_held_frames(const struct sl_tcp_conn *c);
 /* Returns how many more connections can be accepted. */
 uint32_t sl_tcp_free_places(const struct sl_tcp *t);
-/* Returns the number of connections by active opens, without those in TIME-WAIT. */
+/* Returns the number of active opens, without TIME-WAIT. */
 uint32_t sl_tcp_active_cnt(const struct sl_tcp *t);
 /* Requests `writable`, at a third of the limit; nothing after FIN. */
 void sl_tcp_want_write(struct sl_tcp_conn *c);

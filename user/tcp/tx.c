@@ -65,8 +65,8 @@ static void ack_is_out(struct sl_tcp_conn *c)
 }
 
 /*
- * After two time-outs or probes the next hop may have failed. The answer to a copy by the kernel
- * shows a new one.
+ * After two time-outs or probes the next hop may have failed. The answer to the kernel's copy shows
+ * a new one.
  */
 static bool is_unanswered(const struct sl_tcp_conn *c)
 {

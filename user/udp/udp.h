@@ -27,7 +27,7 @@ struct sl_udp *sl_udp_create(struct sl_net *net, sl_udp_input_fn *input, void *a
 /* Deregisters and frees u (may be NULL). */
 void sl_udp_destroy(struct sl_udp *u);
 
-/* Returns the largest payload without fragmentation, as far as known. */
+/* Returns the largest unfragmented payload, as far as known. */
 size_t sl_udp_max_payload(const struct sl_udp *u, const struct sl_udp_peer *peer);
 
 /* Sends the concatenation of the spans. Returns 0, -EMSGSIZE, or -ENOBUFS (counted by net). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether an idle worker polls before it sleeps. It polls while the saved wake-ups and system
- * calls, weighted, exceed the time spent; else only in trials. Worker.
+ * Decides if an idle worker polls before it sleeps: while saved wake-ups and system calls,
+ * weighted, exceed the time spent; else in trials. Worker.
  */
 #ifndef SL_WORKER_ADAPTIVE_POLL_H
 #define SL_WORKER_ADAPTIVE_POLL_H

@@ -51,11 +51,11 @@ struct sl_upstream *sl_upstream_open(const struct sl_upstream_options *o, struct
 void sl_upstream_authority(struct origin_authority *to, const struct sl_addr *at, const char *host);
 /* Returns the number of requests that the server had at the last look. */
 uint32_t sl_upstream_busy(const struct sl_upstream *u);
-/* Finds the local address that the host uses towards the server; called again at intervals. */
+/* Finds the host's local address towards the server; repeated at intervals. */
 void sl_upstream_locate(struct sl_upstream *u);
 /* Returns true once the worker has given up a leaving server. */
 bool sl_upstream_has_left(const struct sl_upstream *u);
-/* Frees a server that was not added or has left, or after the worker's end. */
+/* Frees a server: not added, left, or after the worker's end. */
 void sl_upstream_close(struct sl_upstream *u);
 
 /* Worker, from here on. Serves an opened server until it has left. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP's handle is a small object: TCP may keep a connection for longer than its user, until the
- * peer has closed.
+ * TCP's handle is a small object: TCP may keep a connection longer than its user.
  */
 #include <errno.h>
 #include <stdlib.h>

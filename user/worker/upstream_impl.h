@@ -52,7 +52,7 @@ static inline struct sl_upstream *upstream_of(const struct origin_server *s)
 }
 
 /* upstream.c */
-/* Returns true if a connection to the server leaves the others their parts of all connections. */
+/* Returns true if a connection leaves other servers their parts. */
 bool upstream_has_place(const struct sl_upstream *u);
 
 /* upstream_conn.c. Members of struct origin_owner. */

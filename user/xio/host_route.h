@@ -55,7 +55,7 @@ struct sl_host_neighbour {
 	int32_t ifindex;
 	uint8_t mac[6];
 	uint8_t family;
-	bool stale; /* the kernel would verify it at its next packet */
+	bool stale; /* kernel verifies it at the next packet */
 };
 
 struct sl_host_routes {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receive side scaling: the queue that a NIC chooses. A list is immutable, and counts references. */
+/* Receive side scaling: the queue that a NIC chooses. Lists are immutable and counted. */
 #ifndef SL_XIO_RSS_H
 #define SL_XIO_RSS_H
 

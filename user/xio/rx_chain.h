@@ -4,8 +4,8 @@
  * arrive as a chain of frames (Linux 6.6, XDP_USE_SG), which becomes a segment per frame.
  *
  * The headers are copied to each frame, with their own sequence number, lengths and checksums.
- * These are partial if the port allows it. Segments of a partial checksum leave at once. A whole
- * checksum is verified with the last frame, and the earlier frames wait for it.
+ * These are partial if the port allows it. Segments of a partial checksum leave at once. Others
+ * wait until the last frame verifies the whole checksum.
  */
 #ifndef SL_XIO_RX_CHAIN_H
 #define SL_XIO_RX_CHAIN_H

@@ -37,10 +37,9 @@ int sl_xsk_open(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x,
 		const struct sl_xsk_options *o, struct sl_err *err);
 
 /*
- * The same in steps, for a queue that does not exist yet. Only sl_xsk_prepare() needs capabilities.
- * sl_xsk_bind() binds in the mode of `like`, a port of the interface; NULL: copy mode. Then the
- * worker sets port->index, adds the port and registers it. After a failed bind it can only be
- * closed.
+ * The same in steps, for a future queue. Only sl_xsk_prepare() needs capabilities. sl_xsk_bind()
+ * binds in the mode of `like`, a port of the interface; NULL: copy mode. Then the worker
+ * sets port->index, adds the port and registers it. After a failed bind it can only be closed.
  */
 int sl_xsk_prepare(struct sl_port **out, struct sl_umem *u, const struct sl_xdp *x, uint16_t queue,
 		   const struct sl_xsk_options *o, struct sl_err *err);

@@ -95,7 +95,7 @@ void sl_datagram_answered(struct sl_datagram_cache *c, uint32_t slot,
 void sl_datagram_forget(struct sl_datagram_cache *c, uint32_t slot);
 
 /*
- * The front is one endless connection for all peers. sl_front_env.datagram is set before it opens.
+ * The front: one endless connection for all peers. Needs sl_front_env.datagram.
  */
 struct sl_datagrams;
 

@@ -2,7 +2,7 @@
 /*
  * Calls that the gateway answers: grpc.health.v1.Health and server reflection.
  *
- * More than SL_CALL_WAITING_MAX waiting bytes end the call with RESOURCE_EXHAUSTED.
+ * Over SL_CALL_WAITING_MAX waiting bytes: RESOURCE_EXHAUSTED.
  */
 #ifndef SL_FRONT_GRPC_CALL_H
 #define SL_FRONT_GRPC_CALL_H

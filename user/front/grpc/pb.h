@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict reader of protobuf fields, and writer of field headers. */
+/* Strict reader of protobuf fields; writer of headers. */
 #ifndef SL_FRONT_GRPC_PB_H
 #define SL_FRONT_GRPC_PB_H
 

@@ -7,8 +7,8 @@
  *   bytes out <- nghttp2 <- reply.c, which nghttp2 calls for body bytes         <- core
  *
  * nghttp2 asks for reply bytes when priorities and windows allow. A stream without bytes is
- * deferred until `ready`. A stream that ends within nghttp2 goes to a list, which sl_h2_settle()
- * frees: nghttp2 never sees a freed stream, and no stream ends within begin, body or end.
+ * deferred until `ready`. One that ends within nghttp2 goes to a list, which sl_h2_settle() frees:
+ * nghttp2 never sees a freed stream, and no stream ends within begin, body or end.
  */
 #ifndef SL_FRONT_H2_CONN_H
 #define SL_FRONT_H2_CONN_H
@@ -168,7 +168,7 @@ struct h2_stream {
 	uint64_t body_left;   /* content-length's; SL_LEN_UNKNOWN: none */
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t given;       /* body bytes whose window is not reopened yet */
-	uint32_t credit;      /* body bytes that may be added to the window, but are not yet */
+	uint32_t credit;      /* body bytes not yet added to the window */
 	uint32_t came;        /* body bytes, up to the first window */
 	uint32_t window;
 	struct sl_span text_left; /* ST_LOCAL: rest of `text`; after a cut-off: grpc-message */
@@ -218,12 +218,12 @@ int sl_h2_callbacks(nghttp2_session_callbacks **out);
 size_t sl_h2_deliver(struct h2_stream *s, const uint8_t *ptr, size_t len);
 /* Passes the request's end to the core, or refuses an incomplete one. */
 void sl_h2_request_over(struct h2_stream *s);
-/* Drops further client bytes of a stream that switched protocols. */
+/* Drops client bytes of a stream that switched protocols. */
 void sl_h2_upgrade_drain(struct h2_stream *s);
 /* Reopens the window by st->passed. */
 void sl_h2_passed(struct h2_stream *s);
 
-/* Returns true if the reply was sent before the request was complete. */
+/* Returns true if the reply was sent before the request's end. */
 bool sl_h2_early_reply_pending(const struct h2_stream *s);
 /* Sends a PING behind early replies without one. */
 void sl_h2_early_reply_ping(struct h2_conn *c);

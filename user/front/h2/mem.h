@@ -4,8 +4,8 @@
  *
  * A slab has objects of one class while any is in use. One never used takes no memory.
  *
- * Limits: the region, a budget per connection, and one per client address. Allocations above a
- * limit return NULL. Single thread.
+ * Limits: the region, a budget per connection, and one per client address. Above a limit: NULL. One
+ * thread.
  */
 #ifndef SL_FRONT_H2_MEM_H
 #define SL_FRONT_H2_MEM_H

@@ -59,7 +59,7 @@ enum {
 	ST_CLOSE = 1 << 0,
 	ST_EXPECT = 1 << 1,  /* 100 (Continue) is due */
 	ST_RX_OVER = 1 << 2, /* complete, or the rest is dropped */
-	/* the client would take a FIN for the end of the reply */
+	/* a FIN would look like the reply's end */
 	ST_RESET = 1 << 3,
 };
 
@@ -73,7 +73,7 @@ enum {
 	REPLY_DONE,
 };
 
-/* Returns the stream whose body is being received, or NULL. */
+/* Returns the stream that receives its body, or NULL. */
 static inline struct sl_stream *sl_http1_rx(const struct http1 *h)
 {
 	return h->flags & CONN_RX ? h->tail : NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certificates of a listener. Private keys are in an SSL_CTX only. Connections hold references to
- * struct sl_tls_cert.
+ * Certificates of a listener, referenced by connections. Private keys are in an SSL_CTX only.
  */
 #ifndef SL_FRONT_TLS_CERT_H
 #define SL_FRONT_TLS_CERT_H

@@ -39,8 +39,8 @@ struct sl_tls_identity {
 };
 
 /*
- * Received bytes not consumed yet. The first frame begins with `plain` bytes of decrypted content,
- * then `skip` bytes that end the record.
+ * Unconsumed bytes. The first frame begins with `plain` decrypted bytes, then `skip` bytes that end
+ * the record.
  */
 struct sl_tls_backlog {
 	struct sl_frame *head, *tail;
@@ -126,7 +126,7 @@ void sl_tls_go_on(struct sl_tls_conn *c);
 uint8_t sl_tls_alert_of(enum sl_tls_end why);
 enum sl_tls_end sl_tls_end_of(uint8_t alert);
 
-/* Returns the bucket of the client address (IPv6: /64), which must be known. */
+/* Returns the known client address's bucket (IPv6: /64). */
 uint16_t sl_tls_bucket_of(struct sl_tls_conn *c);
 /* Passes complete records to a thread, or rejects the connection. */
 void sl_tls_hello(struct sl_tls_conn *c);

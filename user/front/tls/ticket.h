@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of session tickets: the newest seals, older ones still open. The gateway's keys rotate every
- * hour and are valid for two. Gateways can share a file of keys, 80 bytes each (name 16, HMAC 32,
- * AES 32); the first seals.
+ * Keys of session tickets: the newest seals, older ones still open. Own keys rotate every hour, and
+ * are valid for two. Gateways can share a file of 80-byte keys (name 16, HMAC 32, AES 32); the
+ * first seals.
  *
  * Thread-safe.
  */

@@ -91,7 +91,7 @@ void sl_tls_flush(void *arg);
 
 /* References the servers of a configuration, and drops earlier ones. */
 void sl_tls_set_listeners(struct sl_tls *t, const struct sl_config *cfg);
-/* Continues a handshake that a thread returned, or frees it. */
+/* Continues or frees a handshake that a thread returned. */
 void sl_tls_result(struct sl_tls *t, struct sl_tls_hs *hs);
 /* Returns how many handshakes threads have. */
 uint32_t sl_tls_queued(const struct sl_tls *t);

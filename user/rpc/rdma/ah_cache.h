@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LRU cache of address handles, one per host and traffic class, shared by all connections.
+ * LRU cache of address handles per host and traffic class, for all connections.
  *
  * A change of any GID table drops all entries.
  *

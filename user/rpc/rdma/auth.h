@@ -36,7 +36,7 @@ struct replay_filter {
 	} senders[REPLAY_SENDERS];
 	uint64_t lru_clock;
 };
-/* Returns true for a sender's new request number; false: seen, or 64 too old. */
+/* Returns true for a sender's new number; false: seen, or 64 too old. */
 bool replay_filter_accept(struct replay_filter *filter, uint64_t sender_id, uint32_t number);
 
 #endif

@@ -84,7 +84,7 @@ struct sidr_query {
 	const struct sockaddr_storage *sa;
 	const struct sl_rpc_rdma *rdma;
 	uint64_t deadline_ns;
-	bool rc; /* asks a listener of RC connections, which has a port space of its own */
+	bool rc; /* asks a listener of RC connections, in its own port space */
 };
 
 struct rdma_device_ops {
@@ -134,7 +134,7 @@ extern const struct rdma_device_ops rdma_device_ibv;
 /* Only tests replace it, before anything is opened. */
 extern const struct rdma_device_ops *rdma_device;
 
-/* Returns false if the datagram's GRH names another source. True if there is no GRH. */
+/* Returns false if the datagram's GRH names another source; true without GRH. */
 static inline bool ud_packet_is_from(const struct ud_packet *p, const uint8_t gid[16])
 {
 	return !rdma_device->is_from || rdma_device->is_from(p, gid);

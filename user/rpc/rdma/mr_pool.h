@@ -64,8 +64,8 @@ int rdma_numa_node(const struct ibv_context *device);
 int rdma_comp_vector(const struct ibv_context *device, unsigned group);
 
 /*
- * Maps memory that forks do not inherit, in huge pages if large, preferably on that node. The
- * caller unmaps *map_len bytes. NULL: errno.
+ * Maps memory not inherited by forks, in huge pages if large, preferably on that node. The caller
+ * unmaps *map_len bytes. NULL: errno.
  */
 void *mr_map(size_t len, int node, size_t *map_len);
 

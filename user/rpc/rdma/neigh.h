@@ -5,7 +5,7 @@
 
 #include "rpc/rdma/device.h"
 
-/* Returns true if the host with that GID is local or its next hop is resolved. */
+/* Returns true if that GID's host is local or its next hop resolved. */
 bool neigh_resolved(const struct rdma_local *l, const uint8_t gid[16]);
 /* The same by interface and source; addresses as GIDs. */
 bool neigh_resolved_on(unsigned ifindex, const uint8_t from[16], const uint8_t to[16]);

@@ -194,7 +194,6 @@ static void in_child(void)
 	}
 }
 
-/* Starts the thread, unless it runs. Lock held. */
 static int start_locked(void)
 {
 	int rc = service.forks_seen ? 0 : -pthread_atfork(before_fork, in_parent, in_child);
@@ -215,7 +214,7 @@ int service_thread_start(void)
 	return rc;
 }
 
-/* Sets the timer to `at_ns` or earlier. Lock held. */
+/* Lock held. Never sets a later time. */
 static void set_timer(uint64_t at_ns)
 {
 	const struct itimerspec at = {

@@ -37,7 +37,7 @@ int service_thread_start(void);
 int service_task_schedule(struct service_task *task, uint64_t at_ns);
 /* Calls `handle` while the descriptor, made nonblocking, is readable. Returns 0 or -errno. */
 int service_source_add(struct service_source *s, int fd);
-/* Removes the descriptor. Nothing else may use its source then. */
+/* Removes the descriptor. Its source must be unused then. */
 void service_source_remove(int fd);
 /* Delays fork() until service_work_end(). Does not nest. */
 void service_work_begin(void);

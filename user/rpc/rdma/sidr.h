@@ -12,7 +12,7 @@ struct sidr_identity {
 	uint64_t epoch;
 };
 
-/* Asks a host's CM for its wireup QP; blocks. Returns 0 or -errno. */
+/* Asks for a host's wireup QP; blocks. Returns 0 or -errno. */
 int sidr_resolve(const struct sidr_query *q, struct sidr_result *h, const char **why);
 /* Opens a service for queries of wireup QPs. Returns 0 or -errno. */
 int sidr_service_new(struct sidr_service **service, struct sockaddr_storage *sa, bool rc);

@@ -30,7 +30,7 @@ enum ud_qp_growth {
 	GROWTH_NONE,
 	GROWTH_WANTED,   /* requested from the service thread */
 	GROWTH_MADE,     /* allocated, not used yet */
-	GROWTH_POSTING,  /* send buffers are used; each poll posts some receive buffers */
+	GROWTH_POSTING,  /* send buffers are used; polls post receive buffers */
 	GROWTH_COMPLETE, /* all are used; or the thread cannot be asked */
 };
 
@@ -194,7 +194,7 @@ static struct ud_qp_impl *find_wanting(pid_t pid)
 	return NULL;
 }
 
-/* Adds buffers to busy queue pairs. Closing one that grows waits for it. */
+/* Adds buffers to busy queue pairs; their close waits. */
 static uint64_t grow_qps(uint64_t now_ns)
 {
 	pid_t pid = getpid();

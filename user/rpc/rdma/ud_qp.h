@@ -21,7 +21,7 @@ uint8_t *ud_qp_tx_buf(struct ud_qp *base);
 void ud_qp_send(struct ud_qp *base, struct ibv_ah *ah, uint32_t qpn, uint32_t len);
 /* Posts queued datagrams. Returns 0 or -EIO. */
 int ud_qp_flush(struct ud_qp *base);
-/* Receives up to `max` datagrams, to be reposted in order. Returns their number or -EIO. */
+/* Receives up to `max` datagrams, reposted in order. Returns their number or -EIO. */
 int ud_qp_poll(struct ud_qp *base, struct ud_packet *packets, unsigned max);
 /* Returns false if the GRH names another source. */
 bool ud_qp_is_from(const struct ud_packet *p, const uint8_t gid[16]);

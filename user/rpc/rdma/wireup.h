@@ -117,7 +117,7 @@ struct wireup_listener;
 struct wireup_listener_ops {
 	/* The queue pair is open on `local`. Returns 0 or -errno. */
 	int (*opened)(struct wireup_listener *l);
-	/* Called before it is closed, as the device or the address has gone. */
+	/* Called before the close, as device or address has gone. */
 	void (*lost)(struct wireup_listener *l);
 	/*
 	 * Makes a connection for an authentic, new request, fills in and signs the reply, and
@@ -154,11 +154,11 @@ int wireup_listener_init(struct wireup_listener *l, const char *address, const c
 			 struct sl_err *err);
 /* Closes the queue pair, if any. */
 void wireup_listener_close(struct wireup_listener *l);
-/* Closes the queue pair of a failed device; it is opened again a second later. */
+/* Closes a failed device's queue pair; opens it a second later. */
 void wireup_listener_fail(struct wireup_listener *l, uint64_t now_ns);
 /* Also ends the SIDR service, and forgets the key. */
 void wireup_listener_fini(struct wireup_listener *l);
-/* Opens what is closed, where the address is now, if it is time; answers SIDR queries. */
+/* Opens what is closed, at the present address, when due; answers SIDR queries. */
 void wireup_listener_turn(struct wireup_listener *l, uint64_t now_ns);
 /* Handles up to `max` (at most UD_POLL_MAX) requests. Returns their number or -EIO. */
 int wireup_listener_poll(struct wireup_listener *l, unsigned max);

@@ -69,7 +69,7 @@ static void lose_local(struct wireup_listener *l)
 	wireup_listener_close(l);
 }
 
-/* Listens where the address is now. Returns 0 or -errno. */
+/* Listens at the present address. Returns 0 or -errno. */
 static int open_sidr(struct wireup_listener *l)
 {
 	int rc = rdma_device->sidr_new(&l->sidr, &l->sa, l->want == SL_WIREUP_RC);

@@ -85,7 +85,7 @@ int sl_shm_memory_create(const struct sl_shm_geometry *g);
 /* Maps the memfd. Owns the socket on success, never the memfd. NULL: errno; EBADMSG: bad memfd. */
 struct sl_shm *sl_shm_new(int sock, int memfd, const struct sl_shm_geometry *g, bool acceptor);
 
-/* Requests a wake-up packet for messages, and for room if wanted. False: some came. */
+/* Requests a packet for messages, and for room if wanted. False: some came. */
 bool sl_shm_arm(struct sl_transport *t, bool want_room);
 /* Ends that request. */
 void sl_shm_disarm(struct sl_transport *t);

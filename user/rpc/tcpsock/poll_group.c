@@ -90,7 +90,7 @@ void sk_poll_group_free(struct sk_poll_group *h)
 	free(h);
 }
 
-/* Returns the owner's group, perhaps new. Lock held. */
+/* Lock held. */
 static struct sk_poll_group *owner_group(struct sl_sock *k, const void *owner)
 {
 	struct sk_poll_group *h = find_group(owner);

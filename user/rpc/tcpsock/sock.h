@@ -64,7 +64,7 @@ void sk_name(const struct sockaddr_storage *sa, char name[SK_NAME_LEN]);
 
 /* Returns true for a host name, false for an address. */
 bool sk_has_name(const char *text);
-/* Resolves "host:port" or "[IPv6]:port"; blocks. Returns a list for freeaddrinfo(); NULL: *why. */
+/* Resolves "host:port" or "[IPv6]:port"; blocks. Returns freeaddrinfo()'s list; NULL: *why. */
 struct addrinfo *sk_resolve(const char *text, bool passive, const char **why);
 
 /* Bytes before the first message. */

@@ -55,7 +55,7 @@ void sk_context_close(struct sk_context *c);
 
 /* Starts a TLS stream on a socket, which it owns. Returns 0 or -ENOMEM. */
 int sk_stream_open(struct sk_stream *s, int sock, const struct sk_context *c, bool acceptor);
-/* Must be called after the struct has moved: updates OpenSSL's pointer. */
+/* Updates OpenSSL's pointer after the struct has moved. */
 void sk_stream_moved(struct sk_stream *s);
 /* Ends the quota, once the key is proven, and resizes the buffers. Returns 0 or -ENOMEM. */
 int sk_stream_grow(struct sk_stream *s, uint32_t in, uint32_t out);
@@ -88,7 +88,7 @@ static inline bool sk_stream_may_read(const struct sk_stream *s)
 	return s->readable || sk_buf_len(&s->in);
 }
 
-/* Called on an event of the socket: allows reads and writes again. */
+/* Allows reads and writes after an event. */
 static inline void sk_stream_event(struct sk_stream *s)
 {
 	s->readable = s->writable = true;

@@ -318,7 +318,7 @@ bool sl_be_channel_mem_left(const struct channel *ch, size_t len);
 void *sl_be_reply_mem_take(struct client_share *share, size_t len);
 /* Gives it back. May free the share. */
 void sl_be_reply_mem_give(struct client_share *share, void *ptr);
-/* Charges memory of other threads. Returns false above the share. Any thread, also undo. */
+/* Charges other threads' memory. Returns false above the share. Any thread, also undo. */
 bool sl_be_foreign_take(struct client_share *share, size_t len);
 /* Takes it back, while the request is open. */
 void sl_be_foreign_undo(struct client_share *share, size_t len);
@@ -358,7 +358,7 @@ void sl_be_wake_handler(struct sl_backend *b);
 void sl_be_channel_wake(struct channel *ch);
 /* Calls `fn`, unless NULL. Its replies are processed later. */
 void sl_be_upcall(struct request *rq, sl_request_fn *fn);
-/* Used before calls of the program: its replies then end no request. Restore what it returns. */
+/* For calls of the program: its replies then end no request. Restore the result. */
 static inline struct sl_backend *sl_be_step_out(void)
 {
 	struct sl_backend *outer = sl_be_polling;
@@ -377,7 +377,7 @@ uint64_t sl_be_sleep_us(const struct sl_backend *b);
 void sl_be_disarm(struct sl_backend *b);
 /* Waits for events, at most wait_ms, and handles them. */
 void sl_be_take_events(struct sl_backend *b, int wait_ms);
-/* Stops listening, and answers pending requests for a limited time. */
+/* Stops listening; answers pending requests for a limited time. */
 void sl_be_drain(struct sl_backend *b);
 /* Stops listening. */
 void sl_be_close_listeners(struct sl_backend *b);

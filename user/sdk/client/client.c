@@ -19,7 +19,6 @@ enum {
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned number_users[NUMBERS];
 
-/* Returns the number with the fewest users. */
 static unsigned take_number(void)
 {
 	unsigned best = 0;

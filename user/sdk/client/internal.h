@@ -63,7 +63,7 @@ struct client_flight {
 	struct client_call *calls[];
 };
 
-/* A message waiting for credit, or a piece of a reply waiting for resume. */
+/* A message awaiting credit, or a reply's piece awaiting resume. */
 struct client_piece {
 	struct sl_list node;
 	uint32_t len, taken;
@@ -203,7 +203,7 @@ void sl_cl_call_unsend(struct client_call *call);
 
 /* reply.c */
 extern const struct sl_rpc_ops sl_cl_rpc_ops;
-/* Delivers stored pieces unless paused. May end the call. */
+/* Delivers stored pieces unless paused; may end the call. */
 void sl_cl_resume(struct client_call *call);
 
 /* Sends what fits of a stream. */

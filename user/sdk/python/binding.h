@@ -5,8 +5,8 @@
  *
  *   Backend (open requests) <--- Request (strong) <--- memoryview, NumPy arrays ... (exports)
  *
- * A reply releases the memoryview of `body`. It is held while other objects have buffers of the
- * bytes: Python code never reads freed memory.
+ * A reply releases the memoryview of `body`. It is held while other objects have its buffers:
+ * Python never reads freed memory.
  */
 #ifndef SL_SDK_PYTHON_BINDING_H
 #define SL_SDK_PYTHON_BINDING_H

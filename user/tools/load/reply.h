@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/1.1 replies. The body is compared as it arrives and not stored. */
+/* HTTP/1.1 replies. Compares bodies without storing them. */
 #ifndef SL_TOOLS_LOAD_REPLY_H
 #define SL_TOOLS_LOAD_REPLY_H
 

@@ -201,7 +201,7 @@ static int attach_one_way(struct sl_xdp_setup *s, bool dispatcher)
 
 /*
  * The functions of libxdp 1.3's dispatcher do not change packets. Since Linux 6.13 ours, which
- * writes a timestamp, cannot replace one (EINVAL), and becomes the single program.
+ * writes a timestamp, cannot replace one (EINVAL): it is attached alone.
  */
 int sl_xdp_put_on(struct sl_xdp_setup *s)
 {

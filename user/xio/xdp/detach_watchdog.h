@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that detaches our program from libxdp's dispatcher when the gateway ends.
+ * A process that detaches our program from libxdp's dispatcher at the gateway's end.
  *
  * libxdp pins its links: the process has capabilities and must survive SIGKILL of the gateway. It
  * waits, in its own session, for the end of a pipe that only the gateway holds open.

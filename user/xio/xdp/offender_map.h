@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources whose packets the XDP program drops for a time (sl_offenders of sluice/abi.h). The least
- * recently seen one is replaced if the map is full. Control thread.
+ * Sources whose packets the XDP program drops for a time (sl_offenders of sluice/abi.h). A full map
+ * replaces the least recently seen. Control thread.
  */
 #ifndef SL_XIO_XDP_OFFENDER_MAP_H
 #define SL_XIO_XDP_OFFENDER_MAP_H

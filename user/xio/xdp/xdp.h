@@ -8,8 +8,9 @@
  *               process ends for any reason. Used if the kernel refuses the dispatcher, or
  *               to read VLAN tags that the NIC strips off (rxvlan, Linux 6.8).
  *   DISPATCHER  By libxdp, beside other programs. libxdp attaches by netlink and pins its links, so
- *               its programs outlive the process. A watchdog process (detach_watchdog.h) detaches ours
- *               when this one ends. If it is killed as well, the program without sockets passes all packets; the next start replaces it.
+ *               its programs outlive the process. A watchdog process (detach_watchdog.h)
+ *               detaches ours when this one ends. If killed as well, the program without
+ *               sockets passes all packets until the next start replaces it.
  *   ADOPTED     The operator attached our object; it is used, and left there at the end.
  *
  * Maps are pinned in `pin_dir`, SL_PIN_ROOT/IFNAME, until sl_xdp_close() or a sweep. If a gateway

@@ -2,7 +2,7 @@
 /*
  * Pool of RC queue pairs, made ahead, each with its completion queue and memory window. Any thread.
  *
- * A queue pair is never used twice: the device may still work on it.
+ * No queue pair is reused: the device may still work on it.
  */
 #ifndef SL_RPC_RDMA_QP_POOL_H
 #define SL_RPC_RDMA_QP_POOL_H

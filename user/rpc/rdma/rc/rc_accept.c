@@ -66,7 +66,6 @@ static struct rc_pending *find_pending(struct rc_listener *l, const struct sl_wi
 	return NULL;
 }
 
-/* Returns NULL if a limit is reached. */
 static struct rc_pending *alloc_pending(struct rc_listener *l, const uint8_t host[16])
 {
 	struct rc_pending *free_slot = NULL;
@@ -178,7 +177,6 @@ static bool has_conn(struct wireup_listener *w, const struct sl_wireup_creq *h)
 	return rc_conns_has(h->epoch, h->gid, h->id);
 }
 
-/* Makes objects for the first peers. */
 static int prepare_iface(struct wireup_listener *w)
 {
 	struct ibv_context *device = ((struct ibv_pd *)w->local.device)->context;

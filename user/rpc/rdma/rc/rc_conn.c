@@ -141,7 +141,6 @@ static struct ibv_ah_attr ah_attr_of(const struct rc_path *path, int gid_index)
 	return attr;
 }
 
-/* Returns the largest MTU that fits. */
 static enum ibv_mtu mtu_code(uint32_t bytes)
 {
 	enum ibv_mtu code = IBV_MTU_4096;

@@ -136,7 +136,7 @@ struct rc_conn {
 	_Atomic uint32_t enforced;
 	_Atomic bool spent; /* the peer has set SPENT */
 	uint32_t peer_read;
-	/* service thread: messages at its last check and last idle check */
+	/* service thread: messages at its last check, last idle check */
 	uint32_t demand, measured_in, measured_in_idle;
 	bool shrinking;                /* the smaller window is unconfirmed */
 	uint32_t shrink_rx, shrink_tx; /* received and sent messages then */
@@ -263,7 +263,7 @@ void rc_release(struct sl_transport *t, const struct sl_message *m);
 void rx_window_init(struct rc_conn *conn);
 /* Requests a larger window if the peer has used all. */
 void rx_window_spent(struct rc_conn *conn);
-/* Returns true if the peer has long not confirmed a smaller window. */
+/* Returns true if a smaller window is long unconfirmed. */
 bool rx_window_overdue(const struct rc_conn *conn);
 /* Takes the windows of a CREDIT. Returns 0 or -EPROTO. */
 int rx_window_handle_credit(struct rc_conn *conn, const struct sl_rpc_header *credit);
@@ -282,7 +282,7 @@ void rx_window_advertised(struct rc_conn *conn, uint32_t window);
 int rc_conn_events_open(struct rc_conn *conn);
 /* Ends the subscription, if there is one. */
 void rc_conn_events_close(struct rc_conn *conn);
-/* Returns true if the peer of that epoch and GID has a connection with its number here. */
+/* Returns true if the peer of that epoch and GID has that connection here. */
 bool rc_conns_has(uint64_t epoch, const uint8_t gid[16], uint32_t number);
 /* Enters event mode (sl_transport_ops). False: there is work now. */
 bool rc_arm(struct sl_transport *t, bool want_room);

@@ -262,7 +262,7 @@ void rc_iface_leave(struct rc_iface *iface, uint32_t window)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Divides slots by demand. Lock held. */
+/* Lock held. */
 static void rebalance_iface(struct rc_iface *iface, uint64_t now_ns)
 {
 	bool idle = now_ns - iface->idle_ns >= IDLE_MS * SL_NS_PER_MS;

@@ -46,7 +46,7 @@ void rc_iface_fail(struct rc_iface *iface);
 bool rc_ifaces_host_blocked(unsigned group, const uint8_t host[16]);
 /* Fails the group's interfaces, and frees empty ones. */
 void rc_ifaces_retire(unsigned group);
-/* Frees failed interfaces without connections. Those of `device` (may be NULL) fail first. */
+/* Fails interfaces of `device` (may be NULL), then frees failed ones without connections. */
 void rc_ifaces_sweep(const struct ibv_context *device);
 
 /* Returns the shared receive queue. Parts of the interface are valid until rc_iface_leave(). */

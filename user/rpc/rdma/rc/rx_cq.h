@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receive CQ of an interface, shared by its connections, and one completion channel for it and
- * their send CQs. Each completion is put into the FIFO of its connection, found by qp_num.
+ * An interface's receive CQ, and one completion channel for it and its connections' send CQs. Each
+ * completion is put into the FIFO of its connection, found by qp_num.
  *
  *   owner's poll group   polls once per loop, for attached connections
  *   rc_rx_cq_poll_for    polls for one connection that is being set up or closed

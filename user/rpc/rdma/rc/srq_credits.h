@@ -51,14 +51,14 @@ uint32_t srq_demand_of(uint32_t window, uint32_t most, uint32_t came, bool spent
 uint32_t srq_demand_idle(uint32_t window, uint32_t came);
 /* Counts a member whose demand is `window`. */
 void srq_demand_add(struct srq_demand *w, uint32_t window);
-/* Returns the largest window, such that all demands, cut to it, fit the slots. */
+/* Returns the largest window for which all demands, cut to it, fit. */
 uint32_t srq_credits_level(const struct srq_credits *b, const struct srq_demand *w);
 /* Returns the slots for all demands, cut to `level`. */
 uint32_t srq_credits_need(const struct srq_credits *b, const struct srq_demand *w, uint32_t level);
 
 /* Grants a larger window out of `posted` slots, at most `to`. Returns it, or `from`. */
 uint32_t srq_credits_raise(struct srq_credits *b, uint32_t posted, uint32_t from, uint32_t to);
-/* Takes the difference back, once the peer has confirmed its smaller window. */
+/* Takes the difference back, once the peer has confirmed it. */
 void srq_credits_lower(struct srq_credits *b, uint32_t from, uint32_t to);
 
 #endif

@@ -359,7 +359,7 @@ void ud_arq_deliver(struct ud_arq *arq)
 			break;
 		append_rx(arq, arq->ooo_buf + (size_t)slot * arq->payload, arq->ooo_len[slot]);
 	}
-	/* Half of the window is free again: the peer may wait for that. */
+	/* Half of the window is free: the peer may wait. */
 	if (arq->base + arq->window - arq->advertised_edge >= arq->window / 2)
 		arq->ack_ns = 0;
 	ud_arq_trim(arq);

@@ -92,7 +92,7 @@ void ud_arq_push(struct ud_arq *arq);
  * due.
  */
 bool ud_arq_next(struct ud_arq *arq, uint64_t now_ns, struct ud_arq_out *out);
-/* Makes a datagram of `kind` that only acknowledges, due or not. */
+/* Makes an acknowledgement of `kind`, due or not. */
 void ud_arq_ack(struct ud_arq *arq, enum sl_ud_kind kind, struct ud_arq_out *out);
 
 /* Returns the 64-bit number of a `seq`. */

@@ -6,8 +6,7 @@
  *   out: post -> arq -> flush: datagrams with MAC -> qp
  *   in:  poll group: qp -> connection by id, MAC -> arq -> ready -> poll: messages
  *
- * A connection learns the peer's QP number from its first authentic datagram, and a new one only
- * with new data.
+ * The first authentic datagram sets the peer's QP number; only new data changes it.
  *
  * While the port is down, a connection takes and sends nothing. The peer's silence does not count;
  * the RPC's PINGs decide.
