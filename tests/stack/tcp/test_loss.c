@@ -709,6 +709,22 @@ TEST(frames_in_the_ring_are_not_touched)
 	ck_assert_int_eq(f->state, SL_FRAME_FREE);
 }
 
+static void check_queue(const struct sl_tcp_conn *c)
+{
+	uint32_t cnt = 0, seq = c->snd_una;
+	const struct sl_frame *last = NULL;
+
+	for (const struct sl_frame *f = frame_of(c->tcp, c->txq_head); f; f = f->next) {
+		ck_assert_uint_eq(f->seq, seq);
+		seq += f->payload_len;
+		cnt++;
+		last = f;
+	}
+	ck_assert_uint_eq(seq, c->snd_end);
+	ck_assert_uint_eq(cnt, c->txq_cnt);
+	ck_assert_ptr_eq(last, frame_of(c->tcp, c->txq_tail));
+}
+
 /* The ring of a link that is down keeps its frames. */
 TEST(a_frame_that_its_ring_keeps_is_repeated_as_a_copy)
 {
@@ -725,27 +741,12 @@ TEST(a_frame_that_its_ring_keeps_is_repeated_as_a_copy)
 	ck_assert_mem_eq(f->data, before, f->len);
 	ck_assert_mem_eq(copy->data + copy->len - 100, f->data + f->len - 100, 100);
 	ck_assert_uint_eq(stats().retransmits, 1);
+	check_queue(bed.app.conn);
 	in(.seq = 1, .ack = 101, .hold = true);
 	take_held();
 	sl_fake_complete(&bed.port, 2);
 	ck_assert_int_eq(f->state, SL_FRAME_FREE);
 	ck_assert_int_eq(copy->state, SL_FRAME_FREE);
-}
-
-static void check_queue(const struct sl_tcp_conn *c)
-{
-	uint32_t cnt = 0, seq = c->snd_una;
-	const struct sl_frame *last = NULL;
-
-	for (const struct sl_frame *f = frame_of(c->tcp, c->txq_head); f; f = f->next) {
-		ck_assert_uint_eq(f->seq, seq);
-		seq += f->payload_len;
-		cnt++;
-		last = f;
-	}
-	ck_assert_uint_eq(seq, c->snd_end);
-	ck_assert_uint_eq(cnt, c->txq_cnt);
-	ck_assert_ptr_eq(last, frame_of(c->tcp, c->txq_tail));
 }
 
 TEST(copies_keep_the_order_of_the_queue)
