@@ -16,6 +16,7 @@ conns = 0
 lock = threading.Lock()
 go_on = threading.Semaphore(0)  # for one more event, or one that is held
 counts = {}  # path -> requests seen
+slow_order = []  # their paths
 gone = {}  # path -> when the client's side closed
 slow = most_slow = opened = most_opened = 0  # at a time
 
@@ -169,6 +170,7 @@ class Conn(threading.Thread):
             return False
         elif path.startswith("/slow"):
             with lock:
+                slow_order.append(path)
                 slow += 1
                 most_slow = max(most_slow, slow)
             time.sleep(float(target.split(b"?")[1]))
@@ -177,6 +179,8 @@ class Conn(threading.Thread):
             self.reply(b"200 OK", b"slow")
         elif path == "/most":
             self.reply(b"200 OK", b"%d %d" % (most_slow, most_opened))
+        elif path == "/order-of-slow":
+            self.reply(b"200 OK", " ".join(slow_order).encode())
         elif path == "/held":
             if not go_on.acquire(timeout=60):
                 return False

@@ -95,11 +95,13 @@ threads = [asked("/bulk/held", "first")]
 expect("it has the server", eventually(20, lambda: seen("/held") == 1), True)
 threads += [asked("/bulk/slow-bulk?0.05", "bulk") for i in range(5)]
 told("five")
-threads += [asked("/urgent-stream/slow-urgent?0.05", "stream"), asked("/urgent/slow-urgent?0.05", "whole")]
+threads += [asked("/urgent-stream/slow-stream?0.05", "stream"), asked("/urgent/slow-whole?0.05", "whole")]
 told("seven")
 let_first_go()
 [t.join() for t in threads]
-expect("order", (order[0], sorted(order[1:3]), order[3:]), ("first", ["stream", "whole"], ["bulk"] * 5))
+expect("answered", sorted(order), ["bulk"] * 5 + ["first", "stream", "whole"])
+seen_by_server = get("/look1/order-of-slow").body.decode().split()
+expect("order", (sorted(seen_by_server[:2]), seen_by_server[2:]), (["/slow-stream", "/slow-whole"], ["/slow-bulk"] * 5))
 PY
 	local client=$!
 	within 30 one_waits 5 && touch "$D/five"
