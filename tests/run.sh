@@ -4,14 +4,18 @@
 # their sum: "N passed, N failed, N skipped". Fails when a test failed, or a layer ended without its counts.
 #   all   what `make test` runs: the same each time, fuzz targets read their corpora only
 #   long  what `make test-long` adds: clang-tidy, load, sanitizers, virtual machines, Debian 13 and arm64, fuzzing against
-#         the clock. Two lanes run at once, as tests of load and machines wait much: their output is never mixed.
+#         the clock
+# Two lanes run at once in "all" and "long", as many tests wait much: their output is never mixed.
 #   FUZZ_SECONDS  per fuzz target (default 2)    SL_LAYER_TIMEOUT  seconds per layer (default 3000)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 beside=()
 case ${1:-all} in
-all) layers=(deps build lint unit stack rpc bpf netns replay) ;;
+all)
+	layers=(deps build unit stack rpc bpf netns)
+	beside=(lint replay) # these build nothing in the folder that the others use
+	;;
 long)
 	layers=(deps build volume vm)
 	beside=(asan asan-stack asan-unit tidy debian13 arm64 fuzz)
