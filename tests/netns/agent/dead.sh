@@ -1,13 +1,36 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Servers that cannot be reached: others get their requests, attempts back off, and names are looked up again.
-# In a mount namespace of its own, for a file of hosts.
+# In a mount namespace of its own, for files of the resolver.
 [ -n "${SL_OWN_HOSTS:-}" ] || SL_OWN_HOSTS=1 exec unshare -m --propagation slave bash "$0" "$@"
 . "$(dirname "$0")/../lib.sh"
 
 arena
 cp /etc/hosts "$D/hosts"
 mount --bind "$D/hosts" /etc/hosts || exit 1
+echo "nameserver 127.0.0.1" >"$D/resolv.conf"
+mount --bind "$D/resolv.conf" /etc/resolv.conf || exit 1
+# Answers with the address in a file for moves.test, and knows no other name.
+cat >"$D/dns.py" <<'PY'
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 53))
+print("listening", flush=True)
+while True:
+    query, client = s.recvfrom(512)
+    end = query.index(b"\0", 12) + 5
+    known, kind = query[12:end - 4] == b"\5moves\4test\0", query[end - 4:end - 2]
+    answer = b""
+    if known and kind == b"\0\1":
+        with open(sys.argv[1]) as f:
+            answer = b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + socket.inet_aton(f.read().strip())
+    flags = b"\x85\x80" if known else b"\x85\x83"
+    s.sendto(query[:2] + flags + b"\0\1\0" + bytes([bool(answer)]) + b"\0\0\0\0" + query[12:end] + answer, client)
+PY
+echo 127.0.0.1 >"$D/address"
+gw python3 "$D/dns.py" "$D/address" >"$D/dns.log" 2>&1 </dev/null &
+pid_of[dns]=$!
+within 30 grep -qs listening "$D/dns.log" || say_failed "the name server does not start"
 for a in 127.0.0.1 127.0.0.2; do
 	gw /usr/bin/python3 "$here/agent/server.py" $a:8000 >"$D/server-$a.log" 2>&1 </dev/null &
 	pid_of[$a]=$!
@@ -20,11 +43,13 @@ listener v4 { address = "$V4" port = 8080 }
 pool most { $dead backend live { endpoint = "http://127.0.0.1:8000" } }
 pool streamed { $dead backend live { endpoint = "http://127.0.0.1:8000" } }
 pool uploads { $dead backend live { endpoint = "http://127.0.0.1:8000" } }
-pool named { backend dead { endpoint = "http://127.0.0.1:9001" }  backend named { endpoint = "http://moves.test:8000" } }
+pool named { backend dead { endpoint = "http://127.0.0.1:9001" }  backend named { endpoint = "http://appears.test:8000" } }
+pool moving { backend a { endpoint = "http://moves.test:8000" } }
 route "/bytes" { pool = most stream = no }
 route "/chunks" { pool = streamed stream = yes }
 route "/echo" { pool = uploads stream = yes }
 route "/sum" { pool = named }
+route "/cookies" { pool = moving }
 admin { address = "127.0.0.1" port = 9900 }
 workers { count = 1 }
 CONF
@@ -91,16 +116,19 @@ check "thirty dead servers: less than six attempts a second, and no line" rarely
 
 # A name that is not known at the start is tried again.
 server() { gw "$SLUICE" status -c "$D/gw.conf" | grep "^server named/named,"; }
-check "the status says why a server has no address" eval 'server | grep -q "cannot be reached: moves.test: "'
-echo "127.0.0.1 moves.test" >>"$D/hosts"
-check "it is used when it has one" within 40 eval '[ "$(cl curl -s -m 5 -o /dev/null -w "%{http_code}" "http://$V4:8080/sum")" = 200 ]'
+check "the status says why a server has no address" eval 'server | grep -q "cannot be reached: appears.test: "'
+echo "127.0.0.1 appears.test" >>"$D/hosts"
+answers() { [ "$(cl curl -s -m 5 -o /dev/null -w "%{http_code}" "http://$V4:8080$1")" = 200 ]; }
+check "agents start again, as a file of the resolver has changed" within 30 grep -q "the resolver's files have changed" "$D/gw.log"
+check "it is used when it has one" within 40 answers /sum
 check "and the status says so" within 20 eval 'server | grep -q ": up;"'
 # It moves; a reload looks it up at once.
-sed 's/^127.0.0.1 moves.test/127.0.0.2 moves.test/' "$D/hosts" >"$D/hosts.new"
-cat "$D/hosts.new" >"$D/hosts" # the file that is mounted
+check "a server is asked at its first address" within 20 answers /cookies
+echo 127.0.0.2 >"$D/address.new"
+mv "$D/address.new" "$D/address"
 kill -HUP "$gateway_pid"
-check "a server that has moved is found" within 20 grep -q "named/named: moves.test has moved to 127.0.0.2:8000" "$D/gw.log"
+check "a server that has moved is found" within 20 grep -q "moving/a: moves.test has moved to 127.0.0.2:8000" "$D/gw.log"
 end_process "${pid_of[127.0.0.1]}" 10
 unset 'pid_of[127.0.0.1]'
-check "and asked there" within 20 eval '[ "$(cl curl -s -m 5 -o /dev/null -w "%{http_code}" "http://$V4:8080/sum")" = 200 ]'
+check "and asked there" within 20 answers /cookies
 finish
