@@ -24,13 +24,15 @@ static struct origin_h2_stream *stream_of(nghttp2_session *session, int32_t id)
 
 /*
  * nghttp2 does not report a refused frame; it resets the stream later. Frames that follow must not
- * make the reply valid.
+ * make the reply valid. Before the server acknowledges ENABLE_PUSH 0, nghttp2 answers each promise.
  */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
 	struct origin_h2_stream *s = stream_of(session, hd->stream_id);
 
 	(void)arg;
+	if (hd->type == NGHTTP2_PUSH_PROMISE)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (!s || s->whole || hd->type == NGHTTP2_CONTINUATION)
 		return 0;
 	if (s->in_frame && !s->wrong) {

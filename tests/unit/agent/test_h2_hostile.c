@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers of HTTP/2 that break the protocol to cost the agent memory, or to forge a reply. */
+#include "agent_h2.h"
+
+enum { PUSH_PROMISE = 5, PING = 6, PADDED = 8 };
+
+static void set_up(void)
+{
+	bed_start("h2c");
+}
+
+FIXTURE(set_up, bed_stop)
+
+/* A request of a server that has not acknowledged the settings, among them that nothing is pushed. */
+static struct bed_request *ask_first(void)
+{
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
+
+	bed_server_accept();
+	frame(SETTINGS, 0, 0, NULL, 0);
+	bed_turns(4);
+	return r;
+}
+
+/* Each would be answered by a frame, which waits in memory while the server does not read. */
+TEST_EACH(a_promise_ends_the_connection, 2)
+{
+	static const uint8_t promise[] = "\0\0\0\2\x82\x87\x84\x01\1a";
+	struct bed_request *r = ask_first();
+
+	if (_i)
+		frame(SETTINGS, ACK, 0, NULL, 0);
+	frame(PUSH_PROMISE, END_HEADERS, 1, promise, sizeof(promise) - 1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_LOST);
+	ck_assert(!bed_server_hear());
+	bed_request_free(r);
+}
+
+/* nghttp2 bounds what it answers, and the pieces of a head. */
+TEST_EACH(a_flood_ends_the_connection, 3)
+{
+	enum { FRAMES = 60000 };
+	struct bed_request *r = ask_as(SL_PROTO_HTTP1, false);
+
+	if (_i == 2)
+		frame(HEADERS, 0, 1, ok, sizeof(ok));
+	for (unsigned i = 0; i < FRAMES && !r->ends; i++) {
+		switch (_i) {
+		case 0: frame(PING, 0, 0, "12345678", 8); break;
+		case 1: frame(SETTINGS, 0, 0, NULL, 0); break;
+		default: frame(CONTINUATION, 0, 1, NULL, 0); break;
+		}
+	}
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_LOST);
+	bed_request_free(r);
+}
+
+/* Padding takes of the window, and is given back. */
+TEST(padding_is_counted_once)
+{
+	enum { FRAMES = 400, PAD = 200, BYTES = 50 };
+	uint8_t bytes[1 + BYTES + PAD] = {PAD};
+	struct bed_request *r = ask_as(SL_PROTO_HTTP1, false);
+	uint64_t more;
+
+	head(1);
+	for (size_t i = 0, sent = 0; i < FRAMES; i++, sent += sizeof(bytes)) {
+		bed_until(((void)said(WINDOW_UPDATE, 1, &more),
+			   ORIGIN_RX_LEN + more - sent >= sizeof(bytes)));
+		frame(DATA, PADDED, 1, bytes, sizeof(bytes));
+	}
+	tail(1);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->len, FRAMES * BYTES);
+	bed_request_free(r);
+}
+
+/* Behind its end a reply has no more frames: what has come of it counts, once. */
+TEST_EACH(frames_behind_the_end_are_refused, 2)
+{
+	struct bed_request *r = ask_as(SL_PROTO_HTTP1, true),
+			   *other = ask_as(SL_PROTO_HTTP1, false);
+
+	head(1);
+	frame(DATA, END_STREAM, 1, "ab", 2);
+	if (_i)
+		frame(DATA, 0, 1, "cd", 2);
+	else
+		head(1);
+	bed_until(r->ends && other->ends);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(r->len, 2);
+	ck_assert_int_eq(other->error, SL_RPC_LOST);
+	bed_request_free(r);
+	bed_request_free(other);
+}
+
+/* The window of all streams changes in a call: nothing is sent beyond it, and all of it in the end. */
+TEST(settings_change_within_a_call)
+{
+	enum { LEN = 12000 };
+	static const uint8_t none[] = "\0\4\0\0\0\0", much[] = "\0\4\0\1\0\0",
+			     wrong[] = "\0\4\x80\0\0\0";
+	static uint8_t body[LEN];
+	struct bed_request *r = ask_as(SL_PROTO_HTTP1, true);
+
+	frame(SETTINGS, 0, 0, none, 6);
+	bed_turns(2);
+	bed.opt.on_stream->on_data(bed.opt.arg, r->view, body, LEN, 0);
+	bed_turns(2);
+	ck_assert_uint_eq(data_of(1), 0);
+	frame(SETTINGS, 0, 0, much, 6);
+	bed_turns(4);
+	ck_assert_uint_eq(data_of(1), LEN);
+	frame(SETTINGS, 0, 0, wrong, 6);
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_LOST);
+	bed_request_free(r);
+}
