@@ -468,6 +468,12 @@ static bool h2_up(struct origin_conn *c)
 	return true;
 }
 
+/* Frames of calls that have left wait in nghttp2 while the server does not read. */
+static bool is_clogged(const struct origin_h2_conn *h)
+{
+	return nghttp2_session_get_outbound_queue_size(h->session) >= STREAMS_MAX;
+}
+
 static unsigned h2_room(const struct origin_conn *c)
 {
 	const struct origin_h2_conn *h = (const struct origin_h2_conn *)c;
@@ -476,7 +482,9 @@ static unsigned h2_room(const struct origin_conn *c)
 
 	if (most > STREAMS_MAX)
 		most = STREAMS_MAX;
-	return h->going || h->stream_cnt >= most ? 0 : most - h->stream_cnt;
+	if (h->going || h->stream_cnt >= most || is_clogged(h))
+		return 0;
+	return most - h->stream_cnt;
 }
 
 static void h2_body(struct origin_conn *c, struct origin_call *call)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers of HTTP/2 that break the protocol to cost the agent memory, or to forge a reply. */
+/* Servers of HTTP/2 that break the protocol to cost the agent memory, or to
+ * forge a reply. */
 #include "agent_h2.h"
 
 enum { PUSH_PROMISE = 5, PING = 6, PADDED = 8 };
@@ -11,7 +12,17 @@ static void set_up(void)
 
 FIXTURE(set_up, bed_stop)
 
-/* A request of a server that has not acknowledged the settings, among them that nothing is pushed. */
+static struct origin_h2_conn *only_conn(void)
+{
+	const struct agent_server *server =
+		sl_list_first(&bed.agent->servers, struct agent_server, link);
+
+	return (struct origin_h2_conn *)sl_list_first(&server->origin.conns, struct origin_conn,
+						      link);
+}
+
+/* A request of a server that has not acknowledged the settings, among them that
+ * nothing is pushed. */
 static struct bed_request *ask_first(void)
 {
 	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
@@ -22,7 +33,8 @@ static struct bed_request *ask_first(void)
 	return r;
 }
 
-/* Each would be answered by a frame, which waits in memory while the server does not read. */
+/* Each would be answered by a frame, which waits in memory while the server
+ * does not read. */
 TEST_EACH(a_promise_ends_the_connection, 2)
 {
 	static const uint8_t promise[] = "\0\0\0\2\x82\x87\x84\x01\1a";
@@ -35,6 +47,31 @@ TEST_EACH(a_promise_ends_the_connection, 2)
 	ck_assert_int_eq(r->error, SL_RPC_LOST);
 	ck_assert(!bed_server_hear());
 	bed_request_free(r);
+}
+
+/* Calls come and go while the server reads nothing: what they leave to be sent
+ * has a bound. */
+TEST(frames_that_wait_for_a_deaf_server_are_bounded)
+{
+	enum { CALLS = 12000, AT_ONCE = 20, BOUND = 4000 };
+	struct bed_request *first = ask_as(SL_PROTO_HTTP1, false), *r[AT_ONCE];
+	size_t most = 0, n;
+
+	for (unsigned i = 0; i < CALLS / AT_ONCE; i++) {
+		for (unsigned k = 0; k < AT_ONCE; k++)
+			r[k] = bed_ask(SL_PROTO_HTTP1, false);
+		bed_turns(1);
+		n = nghttp2_session_get_outbound_queue_size(only_conn()->session);
+		most = n > most ? n : most;
+		for (unsigned k = 0; k < AT_ONCE; k++) {
+			bed_cancel(r[k], false);
+			bed_request_free(r[k]);
+		}
+	}
+	ck_assert_uint_gt(most, AT_ONCE);
+	ck_assert_uint_le(most, BOUND);
+	bed_cancel(first, false);
+	bed_request_free(first);
 }
 
 /* nghttp2 bounds what it answers, and the pieces of a head. */
@@ -78,7 +115,8 @@ TEST(padding_is_counted_once)
 	bed_request_free(r);
 }
 
-/* Behind its end a reply has no more frames: what has come of it counts, once. */
+/* Behind its end a reply has no more frames: what has come of it counts, once.
+ */
 TEST_EACH(frames_behind_the_end_are_refused, 2)
 {
 	struct bed_request *r = ask_as(SL_PROTO_HTTP1, true),
@@ -98,7 +136,8 @@ TEST_EACH(frames_behind_the_end_are_refused, 2)
 	bed_request_free(other);
 }
 
-/* The window of all streams changes in a call: nothing is sent beyond it, and all of it in the end. */
+/* The window of all streams changes in a call: nothing is sent beyond it, and
+ * all of it in the end. */
 TEST(settings_change_within_a_call)
 {
 	enum { LEN = 12000 };
