@@ -160,7 +160,7 @@ void origin_call_data_end(struct origin_call *call)
 		origin_call_fail(call, SL_RPC_INTERNAL);
 		return;
 	}
-	if (!call->answered)
+	if (!call->headed)
 		count_call(call);
 	call->server->proto->body(call->conn, call);
 }
@@ -242,6 +242,7 @@ static void on_answered(struct origin_call *call)
 {
 	struct origin_server *s = call->server;
 
+	call->headed = true;
 	if (!call->begun && call->counted)
 		origin_concurrency_limit_sample(&s->limit, s->origin->now_ns - call->start_ns,
 						s->busy_cnt);

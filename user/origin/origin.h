@@ -175,6 +175,7 @@ struct origin_call {
 	bool grpc;
 	bool written;  /* in this try */
 	bool answered; /* the reply has begun */
+	bool headed;   /* its final head has come */
 	bool begun;    /* a part was passed on; set by reply() */
 	bool over;     /* the connection has released it */
 	bool repeated; /* written in an earlier try */

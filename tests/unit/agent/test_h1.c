@@ -3,6 +3,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include "origin/h1.h"
+#include "agent/internal.h"
 #include "agent_ends.h"
 
 static size_t unread(void)
@@ -189,5 +190,31 @@ TEST(a_server_that_ends_each_connection_is_asked_with_pauses)
 	bed_until((bed_server_hear(), bed.heard_len > 0));
 	expect_pauses();
 	bed_cancel(r, false);
+	bed_request_free(r);
+}
+
+/* A call has a place from the end of its body to its reply, whatever came in between. */
+TEST_EACH(an_interim_reply_is_no_reply_for_the_places, 2)
+{
+	static const char *const interim[] = {"HTTP/1.1 100 Continue\r\n\r\n",
+					      "HTTP/1.1 103 Early Hints\r\n\r\n"};
+	static const char reply[] = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, true);
+	const struct agent_server *server =
+		sl_list_first(&bed.agent->servers, struct agent_server, link);
+
+	bed_server_accept();
+	bed_until((bed_server_hear(), bed.heard_len > 0));
+	bed_server_say(interim[_i], strlen(interim[_i]));
+	bed_turns(4);
+	ck_assert_uint_eq(server->origin.busy_cnt, 0);
+	bed.opt.on_stream->on_data(bed.opt.arg, r->view, "hello", 5, 0);
+	bed.opt.on_stream->on_end(bed.opt.arg, r->view);
+	ck_assert_uint_eq(server->origin.busy_cnt, 1);
+	bed_turns(2);
+	bed_server_say(reply, sizeof(reply) - 1);
+	bed_until(r->ends == 1);
+	ck_assert_int_eq(r->error, SL_RPC_OK);
+	ck_assert_uint_eq(server->origin.busy_cnt, 0);
 	bed_request_free(r);
 }
