@@ -200,6 +200,7 @@ static void go_opaque(struct origin_h1_conn *h)
 	}
 	f->cnt = n;
 	h->reply.body = ORIGIN_UNTIL_CLOSE;
+	h->reply.length = SL_LEN_UNKNOWN;
 	h->reply.keep_alive = false;
 	origin_body_begin(h->call, ORIGIN_PLAIN, SL_LEN_UNKNOWN);
 }

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/uio.h>
 #include "origin/h1.h"
+#include "base/tlv.h"
 #include "suite.h"
+#include "wire/rpc_wire.h"
 
 /* The parser, with a count of the bytes that it reads. */
 static ssize_t real_head(struct sl_span in, bool to_head, struct origin_h1_reply *out);
@@ -46,6 +48,8 @@ static struct {
 	bool full; /* the owner has no room for parts */
 	unsigned parts, ends, losses;
 	int error, status;
+	bool has_total; /* of its head */
+	unsigned fields;
 	size_t len, largest;
 	uint8_t heard[HEARD_MAX];
 } bed;
@@ -148,6 +152,8 @@ static bool pass_reply(struct origin_call *k, const struct sl_reply_args *a)
 	k->begun = true;
 	bed.parts++;
 	bed.status = a->status ? a->status : bed.status;
+	bed.has_total |= a->has_total;
+	bed.fields += a->header_cnt;
 	ck_assert_uint_le(a->body_len, HEARD_MAX - bed.len);
 	if (a->body_len)
 		memcpy(bed.heard + bed.len, a->body, a->body_len);
@@ -410,4 +416,133 @@ TEST_EACH(a_long_reply_has_wide_parts, 2)
 	ck_assert_uint_eq(bed.ends, 1);
 	ck_assert_uint_eq(own.wide_cnt, _i ? ORIGIN_WIDE_MAX : 0);
 	ck_assert_uint_eq(origin_h1.space(conn).len, ORIGIN_PART_MAX);
+}
+
+/* Starts a GET that asks for another protocol, or a POST whose body follows. */
+static void ask_open(bool upgrade)
+{
+	static uint8_t meta[64];
+	struct sl_tlv_writer w = {.at = meta, .end = meta + sizeof(meta)};
+
+	memset(&bed, 0, offsetof(__typeof__(bed), heard));
+	bed.takes = SENT_MAX;
+	view.protocol = SL_PROTO_HTTP1;
+	view.path = "/a";
+	view.path_len = 2;
+	view.method = upgrade ? "GET" : "POST";
+	view.method_len = upgrade ? 3 : 4;
+	view.length = upgrade ? 0 : 5;
+	if (upgrade)
+		sl_tlv_put(&w, SL_META_HEADER, sl_span_str("\7upgradex"));
+	view.meta = meta;
+	view.meta_len = (uint16_t)(w.at - meta);
+	call = (struct origin_call){.rq = &view, .server = &server, .deadline_ns = UINT64_MAX};
+	origin_body_init(&call);
+	call.conn = conn;
+	origin_h1.start(conn, &call);
+}
+
+#define SAY(text) say(text, sizeof(text) - 1)
+
+/* Its length is none of what follows, which ends with the connection. */
+TEST(an_upgrade_with_a_length_is_open)
+{
+	ask_open(true);
+	(void)SAY("HTTP/1.1 101 S\r\nupgrade: x\r\ncontent-length: 0\r\n\r\nab");
+	ck_assert_int_eq(bed.status, 101);
+	ck_assert(!bed.has_total);
+	ck_assert_uint_eq(bed.ends, 0);
+	(void)SAY("cd");
+	ck_assert_uint_eq(bed.len, 4);
+	origin_h1.eof(conn, NULL);
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.error, 0);
+}
+
+/* The rest of the request would be the server's next one. */
+TEST_EACH(a_reply_before_the_end_of_its_request_closes_the_connection, 3)
+{
+	if (_i)
+		ask_open(false);
+	else
+		ask(9);
+	if (_i == 2)
+		ck_assert(origin_body_add(&call, "abc", 3, 0));
+	(void)SAY("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.error, 0);
+	ck_assert_int_eq(conn->state, ORIGIN_DEAD);
+	origin_body_drop(&call);
+}
+
+/* What is not asked for: a protocol, or any number of interim replies. */
+TEST_EACH(a_reply_that_was_not_asked_for_is_refused, 4)
+{
+	static const char *const ones[] = {
+		"HTTP/1.1 101 S\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+		"HTTP/1.1 101 S\r\nupgrade: y\r\n\r\n", "HTTP/1.1 101 S\r\n\r\n",
+		"HTTP/1.1 103 E\r\n\r\n"};
+	unsigned n = _i == 3 ? ORIGIN_INTERIM_MAX : 0;
+
+	if (_i)
+		ask_open(true);
+	else
+		ask(SENT_MAX);
+	for (unsigned i = 0; i < n; i++)
+		(void)say(ones[_i], strlen(ones[_i]));
+	ck_assert_uint_eq(bed.ends, 0);
+	(void)say(ones[_i], strlen(ones[_i]));
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.error, SL_RPC_INTERNAL);
+	ck_assert_int_eq(conn->state, ORIGIN_DEAD);
+}
+
+static const char *const broken_chunks[] = {
+	"00000000000000001\r\nx\r\n", /* 17 digits */
+	"ffffffffffffffff\r\n",       /* more than any body has */
+	"7fffffffffffffff\r\n",       /* and in sum */
+	"-1\r\nx\r\n",
+	"+1\r\nx\r\n",
+	" 1\r\nx\r\n",
+	"0x1\r\nx\r\n",
+	"1\nx\r\n",
+	"1\r\nx\n",
+	"1\r\nxy\r\n",
+	"\r\n",
+	"1 x\r\nx\r\n",
+	"1;\rx\r\nx\r\n",
+	"1;a\nb\r\nx\r\n",
+	"1;a=\"\n\"\r\nx\r\n",
+	"1\r\nx\r\n0\r\na b\r\n\r\n",
+	"1\r\nx\r\n0\r\na: b\n\r\n",
+	"1\r\nx\r\n0\r\na: b\r\n c\r\n\r\n",
+	"1\r\nx\r\n0\n\n",
+};
+
+/* Behind a good chunk, at once and a byte at a time. */
+TEST_EACH(broken_chunks_are_refused, 2 * SL_ARRAY_LEN(broken_chunks))
+{
+	const char *bad = broken_chunks[_i / 2];
+	size_t step = _i & 1 ? 1 : strlen(bad);
+
+	ask(SENT_MAX);
+	(void)SAY("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n");
+	for (size_t at = 0; bad[at] && !bed.ends; at += step)
+		(void)say(bad + at, step);
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.error, SL_RPC_INTERNAL);
+	ck_assert_uint_le(bed.len, 2 + 1);
+	ck_assert_int_eq(conn->state, ORIGIN_DEAD);
+}
+
+/* Fields that frame this hop's messages end here, wherever they stand. */
+TEST(framing_in_trailers_ends_here)
+{
+	ask(SENT_MAX);
+	(void)SAY("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
+		  "content-length: 5\r\ntransfer-encoding: chunked\r\nconnection: x-b\r\n"
+		  "x-b: 1\r\nx-a: 1\r\n\r\n");
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.error, 0);
+	ck_assert_uint_eq(bed.fields, 1);
 }
