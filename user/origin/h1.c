@@ -175,7 +175,8 @@ static void finish_reply(struct origin_h1_conn *h)
 {
 	struct sl_reply_args args = current_part(h, false);
 	struct origin_call *call = h->call;
-	bool again = h->reply.keep_alive && h->sent && h->raw == h->end && !h->c.server->leaving;
+	bool again = h->reply.keep_alive && h->sent && !h->closing && h->raw == h->end &&
+		     !h->c.server->leaving;
 
 	h->call = NULL;
 	call->over = true;

@@ -459,6 +459,20 @@ TEST(an_upgrade_with_a_length_is_open)
 	ck_assert_int_eq(bed.error, 0);
 }
 
+/* Nothing more can be sent on it. */
+TEST(a_connection_whose_output_has_ended_is_not_kept)
+{
+	ask_open(true);
+	ck_assert(origin_body_end(&call));
+	origin_h1.body(conn, &call);
+	origin_h1.writable(conn);
+	ck_assert(bed.shut);
+	(void)SAY("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+	ck_assert_uint_eq(bed.ends, 1);
+	ck_assert_int_eq(bed.status, 200);
+	ck_assert_int_eq(conn->state, ORIGIN_DEAD);
+}
+
 /* The rest of the request would be the server's next one. */
 TEST_EACH(a_reply_before_the_end_of_its_request_closes_the_connection, 3)
 {
