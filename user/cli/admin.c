@@ -16,6 +16,7 @@
 
 #include "base/num.h"
 #include "base/strbuf.h"
+#include "cli/answer.h"
 #include "cli/cli.h"
 #include "config/config.h"
 #include "wire/addr.h"
@@ -305,35 +306,43 @@ int cli_admin_stream(const struct cli_target *t, const char *path,
 	return rc;
 }
 
+/* Returns 0 at the end of the connection, or -1 and err. */
+static int read_answer(int fd, struct sl_strbuf *b, bool *ended, struct sl_err *err)
+{
+	char chunk[16384];
+	ssize_t n = 1;
+
+	while ((n > 0 && !b->err) || (n < 0 && errno == EINTR && !term_stopped)) {
+		n = recv(fd, chunk, sizeof(chunk), 0);
+		if (n > 0)
+			sl_strbuf_add(b, chunk, (size_t)n);
+	}
+	*ended = n == 0;
+	if (b->err == -ENOSPC)
+		return sl_fail(err, -1, "found an answer of more than %d MiB; allowed: that many",
+			       ANSWER_LIMIT >> 20);
+	return b->err ? sl_fail(err, -1, "out of memory") : 0;
+}
+
 int cli_admin_ask(const struct cli_target *t, const char *method, const char *path, char **body,
 		  struct sl_err *err)
 {
-	struct sl_strbuf b;
 	int fd = dial_admin(t, strcmp(method, "GET") == 0, err), status = -1;
-	const char *start;
+	struct sl_err why = SL_ERR(160);
+	struct sl_strbuf b;
+	bool ended;
 
 	*body = NULL;
 	if (fd < 0)
 		return -1;
+	sl_err_set(&why, "no HTTP answer; is that a gateway?");
 	sl_strbuf_grow(&b, ANSWER_LIMIT);
-	if (send_request(t, fd, method, path)) {
-		char chunk[16384];
-		ssize_t n;
-
-		while ((n = recv(fd, chunk, sizeof(chunk), 0)) > 0)
-			sl_strbuf_add(&b, chunk, (size_t)n);
-	}
+	if (send_request(t, fd, method, path) && read_answer(fd, &b, &ended, &why) == 0 &&
+	    b.len >= 5 && memcmp(b.ptr, "HTTP/", 5) == 0)
+		status = cli_answer_take(sl_strbuf_span(&b), ended, body, &why);
+	if (status < 0)
+		sl_err_set(err, "%s: %s", t->socket[0] ? t->socket : t->address, why.text);
 	close(fd);
-	start = b.err ? NULL : strstr(sl_strbuf_cstr(&b), "\r\n\r\n");
-	if (start && strncmp(sl_strbuf_cstr(&b), "HTTP/1.", 7) == 0 && b.len > 12) {
-		status = (int)strtol(sl_strbuf_cstr(&b) + 9, NULL, 10);
-		*body = strdup(start + 4);
-	}
-	if (!*body) {
-		sl_err_set(err, "no HTTP answer from %s: is that a gateway?",
-			   t->socket[0] ? t->socket : t->address);
-		status = -1;
-	}
 	sl_strbuf_fini(&b);
 	return status;
 }
