@@ -34,6 +34,7 @@ struct sl_admin {
 	size_t event_limit;                /* largest event, and sum of all */
 	uint64_t event_cnt;
 	bool events_fail;
+	size_t reply_bytes; /* all long replies that clients have not taken */
 	bool open;
 };
 
@@ -62,8 +63,8 @@ enum MHD_Result admin_refuse_method(struct MHD_Connection *conn, bool post);
 
 /* Sets why: b's text was too long, or there was no memory. */
 void admin_name_limit(const struct sl_strbuf *b, const char *url, struct sl_err *why);
-/* Returns the reply to GET /stats but its role, a new reference; NULL: no memory. */
-json_t *admin_stats_json(struct sl_admin *a);
+/* Appends the statistics, with the role of r unless NULL. Without all of them, sets b->err. */
+void admin_stats_write(struct sl_admin *a, const struct admin_request *r, struct sl_strbuf *b);
 
 /* Handles GET /events. */
 enum MHD_Result admin_events_get(struct admin_request *r);

@@ -11,14 +11,6 @@
 #include "control/admin_impl.h"
 #include "control/event_stream.h"
 
-static int add_bytes(const char *bytes, size_t len, void *arg)
-{
-	struct sl_strbuf *b = arg;
-
-	sl_strbuf_add(b, bytes, len);
-	return b->err ? -1 : 0;
-}
-
 static struct event_text *new_text(struct sl_admin *a)
 {
 	struct event_text *t = calloc(1, sizeof(*t));
@@ -32,12 +24,8 @@ static struct event_text *new_text(struct sl_admin *a)
 
 static void fill_text(struct sl_admin *a, struct sl_strbuf *b)
 {
-	json_t *stats = admin_stats_json(a);
-
 	sl_strbuf_str(b, "data: ");
-	if (!stats || json_dump_callback(stats, add_bytes, b, JSON_COMPACT))
-		b->err = b->err ? b->err : -ENOMEM;
-	json_decref(stats);
+	admin_stats_write(a, NULL, b);
 	sl_strbuf_str(b, "\n\n");
 }
 

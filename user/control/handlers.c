@@ -14,6 +14,7 @@
 #include "control/acl_api.h"
 #include "control/backend_override.h"
 #include "control/event_stream.h"
+#include "control/json_memory.h"
 #include "control/metric_text.h"
 #include "control/metrics.h"
 #include "control/notes.h"
@@ -23,11 +24,22 @@ enum {
 	METRICS_LIMIT = 64 << 20,
 	READYZ_LIMIT = 64 << 10,
 	REQUESTS_LIMIT = 1 << 20,
+	REPLIES_LIMIT = 128 << 20, /* largest reply, and sum of those that clients have not taken */
+	STATS_MEMORY = 256 << 20,
 };
 
 #define PAGE_POLICY                                                                                     \
 	"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; " \
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+static void add_headers(struct MHD_Response *r, const char *type)
+{
+	MHD_add_response_header(r, "Content-Type", type);
+	MHD_add_response_header(r, "Cache-Control", "no-store");
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(r, "Content-Security-Policy", PAGE_POLICY);
+	MHD_add_response_header(r, "Connection", "close"); /* each head must pass the acceptor */
+}
 
 static struct MHD_Response *make_reply(const char *type, const void *body, size_t len,
 				       enum MHD_ResponseMemoryMode mode)
@@ -35,16 +47,10 @@ static struct MHD_Response *make_reply(const char *type, const void *body, size_
 	struct MHD_Response *r =
 		MHD_create_response_from_buffer(len, (void *)(uintptr_t)body, mode);
 
-	if (!r) {
-		if (mode == MHD_RESPMEM_MUST_FREE)
-			free((void *)(uintptr_t)body);
-		return NULL;
-	}
-	MHD_add_response_header(r, "Content-Type", type);
-	MHD_add_response_header(r, "Cache-Control", "no-store");
-	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(r, "Content-Security-Policy", PAGE_POLICY);
-	MHD_add_response_header(r, "Connection", "close"); /* each head must pass the acceptor */
+	if (r)
+		add_headers(r, type);
+	else if (mode == MHD_RESPMEM_MUST_FREE)
+		free((void *)(uintptr_t)body);
 	return r;
 }
 
@@ -105,22 +111,70 @@ void admin_name_limit(const struct sl_strbuf *b, const char *url, struct sl_err 
 {
 	if (b->err == -ENOSPC)
 		sl_err_set(why, "%s: found more than %zu bytes; allowed: that many", url, b->limit);
+	else if (b->err == -E2BIG)
+		sl_err_set(why, "%s: found values of more than %u bytes; allowed: that many", url,
+			   STATS_MEMORY);
 	else
 		sl_err_set(why, "%s: out of memory", url);
 }
 
-/* Takes b. A text that is not whole becomes status 500. */
+struct long_reply {
+	struct sl_admin *admin;
+	struct sl_strbuf text;
+};
+
+static void free_long(void *arg)
+{
+	struct long_reply *l = arg;
+
+	l->admin->reply_bytes -= l->text.len;
+	sl_strbuf_fini(&l->text);
+	free(l);
+}
+
+/* Takes b. */
+static enum MHD_Result reply_long(struct admin_request *r, unsigned status, const char *type,
+				  struct sl_strbuf *b)
+{
+	char *fit = realloc(b->ptr, b->len + 1);
+	struct long_reply *l = malloc(sizeof(*l));
+	struct MHD_Response *made;
+
+	b->ptr = fit ? fit : b->ptr;
+	if (!l) {
+		sl_strbuf_fini(b);
+		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+	}
+	*l = (struct long_reply){r->admin, *b};
+	r->admin->reply_bytes += b->len;
+	made = MHD_create_response_from_buffer_with_free_callback_cls(b->len, b->ptr, free_long, l);
+	if (made)
+		add_headers(made, type);
+	else
+		free_long(l);
+	return send_reply(r->conn, status, made);
+}
+
+/* Takes b. A text that is not whole becomes status 500; one for which there is no room, 503. */
 static enum MHD_Result reply_whole(struct admin_request *r, unsigned status, const char *type,
 				   struct sl_strbuf *b)
 {
+	bool room = b->len <= REPLIES_LIMIT - r->admin->reply_bytes;
 	struct sl_err why = SL_ERR(160);
 
-	if (!b->err)
+	if (!b->err && b->len <= READYZ_LIMIT)
 		return queue_reply(r->conn, status, type, b->ptr, b->len, MHD_RESPMEM_MUST_FREE);
-	admin_name_limit(b, r->url, &why);
+	if (!b->err && room)
+		return reply_long(r, status, type, b);
+	if (b->err)
+		admin_name_limit(b, r->url, &why);
+	else
+		sl_err_set(&why, "%s: clients have yet to take %zu bytes; allowed: %u", r->url,
+			   r->admin->reply_bytes, REPLIES_LIMIT);
+	status = b->err ? MHD_HTTP_INTERNAL_SERVER_ERROR : MHD_HTTP_SERVICE_UNAVAILABLE;
 	sl_strbuf_fini(b);
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "admin: %s", why.text);
-	return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, why.text);
+	return admin_reply_text(r->conn, status, why.text);
 }
 
 static enum MHD_Result get_livez(struct admin_request *r)
@@ -202,21 +256,39 @@ static enum MHD_Result get_metrics(struct admin_request *r)
 			   &b);
 }
 
-json_t *admin_stats_json(struct sl_admin *a)
+static int add_bytes(const char *bytes, size_t len, void *arg)
 {
-	json_t *o = sl_stats_json(a->g, a->window);
+	struct sl_strbuf *b = arg;
 
+	sl_strbuf_add(b, bytes, len);
+	return b->err ? -1 : 0;
+}
+
+void admin_stats_write(struct sl_admin *a, const struct admin_request *r, struct sl_strbuf *b)
+{
+	json_t *o;
+	int rc;
+
+	sl_json_memory_begin(STATS_MEMORY);
+	o = sl_stats_json(a->g, a->window);
 	json_object_set_new(o, "reload", sl_control_reload_json(a->control));
 	json_object_set_new(o, "notes", sl_notes_json(a->window->notes));
-	return o;
+	if (r)
+		json_object_set_new(o, "may_operate", json_boolean(r->role >= SL_ADMIN_OPERATE));
+	if (json_dump_callback(o, add_bytes, b, JSON_COMPACT) && !b->err)
+		sl_json_memory_lack();
+	json_decref(o);
+	rc = sl_json_memory_end();
+	b->err = b->err ? b->err : rc;
 }
 
 static enum MHD_Result get_stats(struct admin_request *r)
 {
-	json_t *o = admin_stats_json(r->admin);
+	struct sl_strbuf b;
 
-	json_object_set_new(o, "may_operate", json_boolean(r->role >= SL_ADMIN_OPERATE));
-	return reply_json(r->conn, o);
+	sl_strbuf_grow(&b, REPLIES_LIMIT);
+	admin_stats_write(r->admin, r, &b);
+	return reply_whole(r, MHD_HTTP_OK, "application/json", &b);
 }
 
 static enum MHD_Result get_dashboard(struct admin_request *r)

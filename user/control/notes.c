@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/notes.h"
+#include "control/json_memory.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -41,6 +42,8 @@ json_t *sl_json_text(const char *text)
 		return o;
 	sl_strbuf_grow(&b, 8 * strlen(text) + 8);
 	sl_strbuf_json_str(&b, sl_span_cstr(text));
+	if (b.err)
+		sl_json_memory_lack();
 	o = json_loads(sl_strbuf_cstr(&b), JSON_DECODE_ANY, NULL);
 	sl_strbuf_fini(&b);
 	return o;

@@ -237,8 +237,8 @@ static json_t *certificates_json(const struct sl_config *cfg)
 
 		for (unsigned k = 0; l->tls_server && (c = sl_tls_server_cert(l->tls_server, k));
 		     k++) {
-			json_t *o = json_pack("{s:s, s:s, s:I}", "listener", l->name, "file",
-					      c->file, "ends", (json_int_t)c->ends);
+			json_t *o = json_pack("{s:s, s:o, s:I}", "listener", l->name, "file",
+					      sl_json_text(c->file), "ends", (json_int_t)c->ends);
 
 			json_array_append_new(list, o);
 		}

@@ -82,6 +82,47 @@ TEST(event_beyond_the_limit_is_refused)
 	finish(&r);
 }
 
+/* As JSON, a byte of this name takes six. */
+TEST(statistics_beyond_the_limit_are_refused)
+{
+	struct runner r = {0};
+
+	memset(file_name, 1, sizeof(file_name) - 1);
+	set_length(22 * MIB);
+	start(&r);
+	expect("GET /stats", HOST, "500", "/stats: found more than 134217728 bytes");
+	kill(getpid(), SIGTERM);
+	finish(&r);
+}
+
+/* The memory of replies that clients do not take has a limit; short ones are made nevertheless. */
+TEST(replies_to_slow_clients_are_limited)
+{
+	enum { SLOW = 2 };
+	struct runner r = {0};
+	int fds[SLOW];
+
+	set_length(50 * MIB);
+	start(&r);
+	for (int i = 0; i < SLOW; i++) {
+		fds[i] = dial();
+		ck_assert_int_gt(write(fds[i], STATS, strlen(STATS)), 0);
+		expect("GET /livez", HOST, "200", "ok");
+	}
+	expect("GET /stats", HOST, "503", "/stats: clients have yet to take 1");
+	expect("GET /readyz?verbose", HOST, "200", "ready");
+	ck_assert_uint_gt(read_until(fds[0], "may_operate"), 50 * MIB);
+	for (int i = 0; i < SLOW; i++)
+		close(fds[i]);
+	expect("GET /livez", HOST, "200", "ok");
+	fds[0] = dial();
+	ck_assert_int_gt(write(fds[0], STATS, strlen(STATS)), 0);
+	ck_assert_uint_gt(read_until(fds[0], "may_operate"), 50 * MIB);
+	close(fds[0]);
+	kill(getpid(), SIGTERM);
+	finish(&r);
+}
+
 TEST(event_that_grows_beyond_the_limit_is_a_failure)
 {
 	struct runner r = {0};
