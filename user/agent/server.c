@@ -189,7 +189,7 @@ void agent_server_tell(const struct agent_server *s)
 	if (s->status)
 		sl_agent_status_server_set(
 			s->status, &(struct sl_server_info){
-					   .up = !o->down_ns,
+					   .up = origin_server_is_up(o),
 					   .healthy = !o->unhealthy,
 					   .in_flight = o->busy_cnt,
 					   .waiting = o->waiting.cnt,

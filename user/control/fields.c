@@ -228,7 +228,7 @@ static const struct stat_field agent_list[] = {
 };
 
 static const struct stat_field server_list[] = {
-	GAUGE(sl_server_info, up, "1 while the agent can connect to the server"),
+	GAUGE(sl_server_info, up, "1 while the agent can connect to the server, and is answered"),
 	GAUGE(sl_server_info, healthy, "1 while the server passes its health checks, or has none"),
 	GAUGE(sl_server_info, in_flight, "requests that the server has from this agent"),
 	GAUGE(sl_server_info, waiting, "requests that wait for it"),

@@ -70,6 +70,11 @@ static bool is_mute(const struct origin_server *s)
 	return s->mute_cnt >= ORIGIN_MUTE_MAX;
 }
 
+bool origin_server_is_up(const struct origin_server *s)
+{
+	return !s->down_ns && !is_mute(s);
+}
+
 static void say_back(struct origin_server *s)
 {
 	s->retry_ms = RETRY_MIN_MS;

@@ -283,7 +283,7 @@ static void tell_state(struct sl_upstream *u)
 	if (u->status)
 		sl_agent_status_server_set(
 			u->status, &(struct sl_server_info){
-					   .up = !s->down_ns,
+					   .up = origin_server_is_up(s),
 					   .healthy = !s->unhealthy,
 					   .in_flight = s->busy_cnt,
 					   .waiting = s->waiting.cnt,

@@ -6,6 +6,7 @@
 
 #include "agent/internal.h"
 #include "agent_bed.h"
+#include "config/agent_status.h"
 
 enum {
 	LONG = 200000,
@@ -72,6 +73,7 @@ static void set_up(void)
 	ctx = make_context();
 	bed_listen();
 	snprintf(to, sizeof(to), "http+unix://%s", bed.path);
+	ck_assert_int_eq(sl_agent_status_make(), 0);
 	bed_open(to, (struct sl_agent_options){0});
 	own()->url.tls = true;
 	ck_assert_int_eq(agent_tls_server_init(&own()->tls, &bed.agent->tls, &any, "x", false), 0);
@@ -193,6 +195,18 @@ static bool is_refused(struct bed_request *r)
 	return (SSL_accept(server), r->ends);
 }
 
+/* As the statistics have it. */
+static bool is_shown_up(void)
+{
+	struct sl_server_info info;
+
+	bed_turns(2);
+	agent_server_tell(own());
+	ck_assert(sl_agent_status_server_get(0, 0, &info));
+	ck_assert(info.up || *info.why);
+	return info.up;
+}
+
 /* The agent is connected before the server has looked for its certificate (RFC 8446 4.4.2). */
 TEST(server_that_refuses_the_certificate_is_down)
 {
@@ -217,6 +231,7 @@ TEST(server_that_refuses_the_certificate_is_down)
 				(SSL_accept(server), bed_turns(1));
 			close_tls();
 		}
+		ck_assert(!is_shown_up());
 	}
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
 	r = bed_ask(SL_PROTO_HTTP1, false);
@@ -226,6 +241,7 @@ TEST(server_that_refuses_the_certificate_is_down)
 	bed_until(r->ends);
 	ck_assert_int_eq(r->error, SL_RPC_OK);
 	ck_assert_str_eq(own()->origin.why, "");
+	ck_assert(is_shown_up());
 	bed_request_free(r);
 }
 
