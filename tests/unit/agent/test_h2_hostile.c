@@ -159,3 +159,47 @@ TEST(settings_change_within_a_call)
 	ck_assert_int_eq(r->error, SL_RPC_LOST);
 	bed_request_free(r);
 }
+
+static const struct {
+	uint8_t type, flags;
+	const char *payload;
+	size_t len;
+} early[] = {
+	{HEADERS, END_HEADERS | END_STREAM, "\x08\x03\x31\x30\x33", 5}, /* 103, and no reply */
+	{HEADERS, END_HEADERS | END_STREAM, "\x08\x03\x31\x30\x30", 5},
+	{DATA, END_STREAM, "ab", 2}, /* a body without a head */
+	{DATA, 0, "", 0},
+};
+
+TEST_EACH(what_is_no_reply_ends_its_call, 2 * SL_ARRAY_LEN(early))
+{
+	struct bed_request *r = ask_as(_i & 1 ? SL_PROTO_GRPC : SL_PROTO_HTTP1, false);
+
+	frame(early[_i / 2].type, early[_i / 2].flags, 1, early[_i / 2].payload, early[_i / 2].len);
+	bed_until(r->ends);
+	ck_assert(r->error == SL_RPC_INTERNAL || r->error == SL_RPC_LOST);
+	ck_assert_uint_eq(r->parts, 0);
+	bed_request_free(r);
+}
+
+/* A server that takes back a reply that has begun gets the request no second time. */
+TEST_EACH(a_reply_that_has_begun_is_not_taken_back, 3)
+{
+	struct bed_request *r = ask_as(SL_PROTO_HTTP1, false);
+	uint64_t sum;
+
+	r->view->idempotent = true;
+	head(1);
+	bed_turns(2);
+	if (_i == 0)
+		frame(RST_STREAM, 0, 1, "\0\0\0\7", 4); /* REFUSED_STREAM */
+	else if (_i == 1)
+		frame(GOAWAY, 0, 0, "\0\0\0\0\0\0\0\0", 8);
+	else
+		frame(RST_STREAM, 0, 1, "\0\0\0\0", 4); /* NO_ERROR */
+	bed_until(r->ends);
+	ck_assert_int_eq(r->error, SL_RPC_LOST);
+	bed_turns(4);
+	ck_assert_uint_eq(said(HEADERS, 3, &sum), 0);
+	bed_request_free(r);
+}
