@@ -306,7 +306,6 @@ int cli_admin_stream(const struct cli_target *t, const char *path,
 	return rc;
 }
 
-/* Returns 0 at the end of the connection, or -1 and err. */
 static int read_answer(int fd, struct sl_strbuf *b, bool *ended, struct sl_err *err)
 {
 	char chunk[16384];

@@ -10,7 +10,7 @@
 static const struct sl_front_limits no_limits = {.max_body = UINT64_MAX / 2,
 						 .max_head = ORIGIN_HEAD_MAX};
 
-/* Moves the chunks' bytes to `to`. Returns their number, or -1: they have no end. */
+/* Returns the number of bytes, or -1 without an end. */
 static ssize_t join_chunks(struct sl_span in, char *to)
 {
 	struct sl_http1_chunked c = {0};
@@ -30,7 +30,6 @@ static ssize_t join_chunks(struct sl_span in, char *to)
 	return c.state == SL_CHUNKED_DONE ? (ssize_t)len : -1;
 }
 
-/* Returns the body's length, or -1 if its end is missing. */
 static ssize_t take_body(const struct origin_h1_reply *r, struct sl_span in, bool ended, char *to)
 {
 	switch (r->body) {

@@ -7,10 +7,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/*
- * Takes an HTTP/1.x answer up to the end of its connection. `ended`: in order. Returns the status
- * and the whole body, for free(), or -1 and err.
- */
+/* `ended`: in order. Returns the status and the whole body, for free(), or -1 and err. */
 int cli_answer_take(struct sl_span text, bool ended, char **body, struct sl_err *err);
 
 #endif

@@ -34,7 +34,7 @@ struct sl_admin {
 	size_t event_limit;                /* largest event, and sum of all */
 	uint64_t event_cnt;
 	bool events_fail;
-	size_t reply_bytes; /* all long replies that clients have not taken */
+	size_t reply_bytes; /* long ones that clients have not taken */
 	bool open;
 };
 
@@ -63,7 +63,7 @@ enum MHD_Result admin_refuse_method(struct MHD_Connection *conn, bool post);
 
 /* Sets why: b's text was too long, or there was no memory. */
 void admin_name_limit(const struct sl_strbuf *b, const char *url, struct sl_err *why);
-/* Appends the statistics, with the role of r unless NULL. Without all of them, sets b->err. */
+/* Appends all statistics, with the role of r unless NULL, or sets b->err. */
 void admin_stats_write(struct sl_admin *a, const struct admin_request *r, struct sl_strbuf *b);
 
 /* Handles GET /events. */

@@ -24,7 +24,7 @@ enum {
 	METRICS_LIMIT = 64 << 20,
 	READYZ_LIMIT = 64 << 10,
 	REQUESTS_LIMIT = 1 << 20,
-	REPLIES_LIMIT = 128 << 20, /* largest reply, and sum of those that clients have not taken */
+	REPLIES_LIMIT = 128 << 20, /* also of all that clients have not taken */
 	STATS_MEMORY = 256 << 20,
 };
 
@@ -132,7 +132,6 @@ static void free_long(void *arg)
 	free(l);
 }
 
-/* Takes b. */
 static enum MHD_Result reply_long(struct admin_request *r, unsigned status, const char *type,
 				  struct sl_strbuf *b)
 {

@@ -35,7 +35,7 @@ struct origin_h1_conn {
 	bool blocked;
 	bool whole;   /* rx collects the reply */
 	bool wide;    /* counted in origin.wide_cnt */
-	bool closing; /* an upgrade was asked for; the output has ended */
+	bool closing; /* the output has ended */
 	uint8_t interim;
 	uint64_t left;
 	uint64_t passed;

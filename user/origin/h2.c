@@ -468,7 +468,7 @@ static bool h2_up(struct origin_conn *c)
 	return true;
 }
 
-/* Frames of calls that have left wait in nghttp2 while the server does not read. */
+/* Frames of ended calls wait while the server does not read. */
 static bool is_clogged(const struct origin_h2_conn *h)
 {
 	return nghttp2_session_get_outbound_queue_size(h->session) >= STREAMS_MAX;

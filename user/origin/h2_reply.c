@@ -24,7 +24,7 @@ static struct origin_h2_stream *stream_of(nghttp2_session *session, int32_t id)
 
 /*
  * nghttp2 does not report a refused frame; it resets the stream later. Frames that follow must not
- * make the reply valid. Before the server acknowledges ENABLE_PUSH 0, nghttp2 answers each promise.
+ * make the reply valid. Promises are answered until ENABLE_PUSH 0 is acknowledged.
  */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {

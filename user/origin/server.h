@@ -47,7 +47,7 @@ void origin_server_begin(struct origin_server *s, const char *why);
 void origin_server_fini(struct origin_server *s, const char *why);
 /* Assigns waiting calls and opens connections. Once per turn, and again if o->pump is set. */
 void origin_server_pump(struct origin_server *s);
-/* Returns true if the last connection succeeded, and the last ones were not all without reply. */
+/* Returns true if the server accepts connections and replies. */
 bool origin_server_is_up(const struct origin_server *s);
 /* A connection attempt succeeded. */
 void origin_server_up(struct origin_server *s);

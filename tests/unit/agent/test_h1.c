@@ -193,7 +193,6 @@ TEST(a_server_that_ends_each_connection_is_asked_with_pauses)
 	bed_request_free(r);
 }
 
-/* A call has a place from the end of its body to its reply, whatever came in between. */
 TEST_EACH(an_interim_reply_is_no_reply_for_the_places, 2)
 {
 	static const char *const interim[] = {"HTTP/1.1 100 Continue\r\n\r\n",

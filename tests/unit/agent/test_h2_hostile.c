@@ -21,8 +21,6 @@ static struct origin_h2_conn *only_conn(void)
 						      link);
 }
 
-/* A request of a server that has not acknowledged the settings, among them that
- * nothing is pushed. */
 static struct bed_request *ask_first(void)
 {
 	struct bed_request *r = bed_ask(SL_PROTO_HTTP1, false);
@@ -49,8 +47,6 @@ TEST_EACH(a_promise_ends_the_connection, 2)
 	bed_request_free(r);
 }
 
-/* Calls come and go while the server reads nothing: what they leave to be sent
- * has a bound. */
 TEST(frames_that_wait_for_a_deaf_server_are_bounded)
 {
 	enum { CALLS = 12000, AT_ONCE = 20, BOUND = 4000 };
@@ -74,7 +70,6 @@ TEST(frames_that_wait_for_a_deaf_server_are_bounded)
 	bed_request_free(first);
 }
 
-/* nghttp2 bounds what it answers, and the pieces of a head. */
 TEST_EACH(a_flood_ends_the_connection, 3)
 {
 	enum { FRAMES = 60000 };
@@ -94,7 +89,6 @@ TEST_EACH(a_flood_ends_the_connection, 3)
 	bed_request_free(r);
 }
 
-/* Padding takes of the window, and is given back. */
 TEST(padding_is_counted_once)
 {
 	enum { FRAMES = 400, PAD = 200, BYTES = 50 };
@@ -115,8 +109,6 @@ TEST(padding_is_counted_once)
 	bed_request_free(r);
 }
 
-/* Behind its end a reply has no more frames: what has come of it counts, once.
- */
 TEST_EACH(frames_behind_the_end_are_refused, 2)
 {
 	struct bed_request *r = ask_as(SL_PROTO_HTTP1, true),
@@ -136,8 +128,6 @@ TEST_EACH(frames_behind_the_end_are_refused, 2)
 	bed_request_free(other);
 }
 
-/* The window of all streams changes in a call: nothing is sent beyond it, and
- * all of it in the end. */
 TEST(settings_change_within_a_call)
 {
 	enum { LEN = 12000 };
@@ -182,7 +172,6 @@ TEST_EACH(what_is_no_reply_ends_its_call, 2 * SL_ARRAY_LEN(early))
 	bed_request_free(r);
 }
 
-/* A server that takes back a reply that has begun gets the request no second time. */
 TEST_EACH(a_reply_that_has_begun_is_not_taken_back, 3)
 {
 	struct bed_request *r = ask_as(SL_PROTO_HTTP1, false);

@@ -195,7 +195,6 @@ static bool is_refused(struct bed_request *r)
 	return (SSL_accept(server), r->ends);
 }
 
-/* As the statistics have it. */
 static bool is_shown_up(void)
 {
 	struct sl_server_info info;

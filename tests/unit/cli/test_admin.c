@@ -19,7 +19,6 @@ static char text[200], *body;
 static struct sl_err err = {text, sizeof(text)};
 static pid_t server;
 
-/* A server in a process of its own: says `head`, then `len` bytes, and closes. */
 static void serve(const char *head, size_t len)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};

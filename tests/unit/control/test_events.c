@@ -95,7 +95,6 @@ TEST(statistics_beyond_the_limit_are_refused)
 	finish(&r);
 }
 
-/* The memory of replies that clients do not take has a limit; short ones are made nevertheless. */
 TEST(replies_to_slow_clients_are_limited)
 {
 	enum { SLOW = 2 };

@@ -37,7 +37,6 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-/* The number of values. */
 static size_t count(const json_t *o)
 {
 	const char *key;
@@ -51,7 +50,6 @@ static size_t count(const json_t *o)
 	return n;
 }
 
-/* With `allocs` allocations, and `limit` bytes. */
 static int make(unsigned allocs, size_t limit, size_t *values)
 {
 	json_t *o;

@@ -444,7 +444,6 @@ static void ask_open(bool upgrade)
 
 #define SAY(text) say(text, sizeof(text) - 1)
 
-/* Its length is none of what follows, which ends with the connection. */
 TEST(an_upgrade_with_a_length_is_open)
 {
 	ask_open(true);
@@ -459,7 +458,6 @@ TEST(an_upgrade_with_a_length_is_open)
 	ck_assert_int_eq(bed.error, 0);
 }
 
-/* Nothing more can be sent on it. */
 TEST(a_connection_whose_output_has_ended_is_not_kept)
 {
 	ask_open(true);
@@ -489,7 +487,6 @@ TEST_EACH(a_reply_before_the_end_of_its_request_closes_the_connection, 3)
 	origin_body_drop(&call);
 }
 
-/* What is not asked for: a protocol, or any number of interim replies. */
 TEST_EACH(a_reply_that_was_not_asked_for_is_refused, 4)
 {
 	static const char *const ones[] = {
@@ -533,7 +530,6 @@ static const char *const broken_chunks[] = {
 	"1\r\nx\r\n0\n\n",
 };
 
-/* Behind a good chunk, at once and a byte at a time. */
 TEST_EACH(broken_chunks_are_refused, 2 * SL_ARRAY_LEN(broken_chunks))
 {
 	const char *bad = broken_chunks[_i / 2];
@@ -549,7 +545,6 @@ TEST_EACH(broken_chunks_are_refused, 2 * SL_ARRAY_LEN(broken_chunks))
 	ck_assert_int_eq(conn->state, ORIGIN_DEAD);
 }
 
-/* Fields that frame this hop's messages end here, wherever they stand. */
 TEST(framing_in_trailers_ends_here)
 {
 	ask(SENT_MAX);
