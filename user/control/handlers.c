@@ -135,15 +135,17 @@ static void free_long(void *arg)
 static enum MHD_Result reply_long(struct admin_request *r, unsigned status, const char *type,
 				  struct sl_strbuf *b)
 {
-	char *fit = realloc(b->ptr, b->len + 1);
 	struct long_reply *l = malloc(sizeof(*l));
 	struct MHD_Response *made;
+	char *fit;
 
-	b->ptr = fit ? fit : b->ptr;
 	if (!l) {
 		sl_strbuf_fini(b);
 		return admin_reply_text(r->conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 	}
+	fit = realloc(b->ptr, b->len + 1);
+	if (fit)
+		b->ptr = fit;
 	*l = (struct long_reply){r->admin, *b};
 	r->admin->reply_bytes += b->len;
 	made = MHD_create_response_from_buffer_with_free_callback_cls(b->len, b->ptr, free_long, l);
