@@ -127,11 +127,12 @@ enum { SEEN_LENGTH = 1 << 0, SEEN_CODING = 1 << 1, SEEN_CLOSE = 1 << 2, SEEN_KEE
 
 static const char *take_length(struct sl_span list, struct origin_h1_reply *out, unsigned *seen)
 {
+	bool cut = list.len && list.ptr[list.len - 1] == ',';
 	struct sl_span e;
 	uint64_t length;
 
 	do {
-		if (!sl_span_next_element(&list, &e) || sl_parse_u64(e, &length) ||
+		if (cut || !sl_span_next_element(&list, &e) || sl_parse_u64(e, &length) ||
 		    length == SL_LEN_UNKNOWN)
 			return "a Content-Length that is no length";
 		if (*seen & SEEN_LENGTH && length != out->length)

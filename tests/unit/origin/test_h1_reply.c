@@ -75,6 +75,8 @@ static const struct {
 	BAD("two lengths", OK "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
 	BAD("a list of lengths", OK "Content-Length: 1, 2\r\n\r\n"),
 	BAD("a list with another thing", OK "Content-Length: 1, x\r\n\r\n"),
+	BAD("a list that ends in a comma", OK "Content-Length: 1,\r\n\r\n"),
+	BAD("a list that begins with one", OK "Content-Length: ,1\r\n\r\n"),
 	BAD("an empty length", OK "Content-Length:\r\n\r\n"),
 	BAD("a signed length", OK "Content-Length: +1\r\n\r\n"),
 	BAD("a hexadecimal length", OK "Content-Length: 0x1\r\n\r\n"),
