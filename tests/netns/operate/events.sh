@@ -72,17 +72,21 @@ check "TCP is refused" refused 127.0.0.1:9900
 
 for name in all errors late pool; do kill_backend $name; done
 cat >"$D/stuck.py" <<'END'
-"""Asks for all requests, and reads on once the file of the second argument exists."""
+"""Asks for all requests, and reads on once the file of the second argument exists. Before that it reads so slowly that it
+misses lines, and is not taken for dead."""
 import os, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 s.sendall(b"GET /requests HTTP/1.0\r\nHost: x\r\n\r\n")
-while not os.path.exists(sys.argv[2]):
-    time.sleep(.05)
-s.settimeout(20)
+s.settimeout(60)
 buf = b""
 while b'{"missed": ' not in buf:
-    buf = buf[-100:] + s.recv(1 << 16)
+    if not os.path.exists(sys.argv[2]):
+        time.sleep(2)
+    chunk = s.recv(1 << 16)
+    if not chunk:
+        sys.exit("the gateway has closed")
+    buf = buf[-100:] + chunk
 END
 gw timeout 120 /usr/bin/python3 "$D/stuck.py" "/run/sluice/$GIF.sock" "$D/go" &
 pid_of[stuck]=$!
