@@ -14,8 +14,6 @@
 #include "base/rand.h"
 #include "config/config.h"
 #include "config/server.h"
-#include "gateway/internal.h"
-#include "gateway/upstreams.h"
 #include "origin/health_check.h"
 #include "origin/request.h"
 #include "worker/upstream.h"
@@ -24,6 +22,7 @@ enum { EVENTS = 64 };
 
 struct sl_server_checks {
 	struct sl_gateway *gateway;
+	const struct sl_server_checks_ops *ops;
 	struct sl_list checks;
 	struct sl_prng prng;
 	int epoll_fd;
@@ -60,28 +59,30 @@ static int watch_socket(struct origin_check *c, uint32_t event, bool is_new)
 
 static void tell_workers(struct origin_check *c, const char *why)
 {
-	sl_upstreams_tell_health(owner_of(c)->list->gateway, owner_of(c), why);
+	const struct sl_server_checks *l = owner_of(c)->list;
+
+	l->ops->tell(l->gateway, owner_of(c), why);
 }
 
 static bool is_full(struct origin_check *c)
 {
 	const struct sl_server_check *s = owner_of(c);
 
-	/* The limit is each worker's. */
-	return s->concurrency && sl_upstreams_busy(s->list->gateway, s) >=
-					 (uint64_t)s->concurrency * s->list->gateway->worker_cnt;
+	return s->concurrency && s->list->ops->is_full(s->list->gateway, s, s->concurrency);
 }
 
 static const struct origin_check_owner owner = {write_address, watch_socket, tell_workers, is_full,
 						NULL};
 
-struct sl_server_checks *sl_server_checks_new(struct sl_gateway *g)
+struct sl_server_checks *sl_server_checks_new(struct sl_gateway *g,
+					      const struct sl_server_checks_ops *ops)
 {
 	struct sl_server_checks *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
 	l->gateway = g;
+	l->ops = ops;
 	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	sl_list_init(&l->checks);
 	sl_prng_seed(&l->prng, sl_now_ns());

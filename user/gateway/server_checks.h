@@ -3,6 +3,7 @@
 #ifndef SL_GATEWAY_SERVER_CHECKS_H
 #define SL_GATEWAY_SERVER_CHECKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sl_cfg_backend;
@@ -11,8 +12,17 @@ struct sl_gateway;
 struct sl_server_check;
 struct sl_server_checks;
 
+struct sl_server_checks_ops {
+	/* Takes a check's result. `why`: NULL: success. */
+	void (*tell)(struct sl_gateway *g, const struct sl_server_check *c, const char *why);
+	/* Returns true while the server has all requests of the limit per worker. */
+	bool (*is_full)(const struct sl_gateway *g, const struct sl_server_check *c,
+			uint32_t concurrency);
+};
+
 /* Returns NULL without memory or descriptors. */
-struct sl_server_checks *sl_server_checks_new(struct sl_gateway *g);
+struct sl_server_checks *sl_server_checks_new(struct sl_gateway *g,
+					      const struct sl_server_checks_ops *ops);
 /* Frees the list; each reference was put. NULL is allowed. */
 void sl_server_checks_free(struct sl_server_checks *l);
 /* Returns a reference to the health check of a server, started if need be. NULL: no memory. */

@@ -36,10 +36,41 @@ static struct upstream_entry *find_entry(const struct sl_gateway *g, const char 
 	return NULL;
 }
 
+static void tell_health(struct sl_gateway *g, const struct sl_server_check *check, const char *why)
+{
+	struct sl_worker_msg m = {.verb = SL_WORKER_UPSTREAM_HEALTH};
+	struct sl_list *at;
+
+	snprintf(m.why, sizeof(m.why), "%s", why ? why : "");
+	sl_list_for_each (at, &g->upstreams) {
+		struct upstream_entry *e = sl_container_of(at, struct upstream_entry, link);
+
+		m.upstream = e->upstream;
+		if (e->check == check && !e->leaving)
+			(void)sl_worker_tell(&g->workers[e->worker], &m);
+	}
+}
+
+static bool is_full(const struct sl_gateway *g, const struct sl_server_check *check,
+		    uint32_t concurrency)
+{
+	struct sl_list *at;
+	uint64_t cnt = 0;
+
+	sl_list_for_each (at, &g->upstreams) {
+		const struct upstream_entry *e = sl_container_of(at, struct upstream_entry, link);
+
+		cnt += e->check == check ? sl_upstream_busy(e->upstream) : 0;
+	}
+	return cnt >= (uint64_t)concurrency * g->worker_cnt;
+}
+
+static const struct sl_server_checks_ops check_ops = {tell_health, is_full};
+
 int sl_upstreams_start(struct sl_gateway *g)
 {
 	sl_list_init(&g->upstreams);
-	g->server_checks = sl_server_checks_new(g);
+	g->server_checks = sl_server_checks_new(g, &check_ops);
 	return g->server_checks ? 0 : -1;
 }
 
@@ -165,35 +196,6 @@ void sl_upstreams_close(struct sl_gateway *g)
 	sl_list_for_each_safe (at, next, &g->upstreams)
 		free_entry(sl_container_of(at, struct upstream_entry, link));
 	sl_server_checks_free(g->server_checks);
-}
-
-void sl_upstreams_tell_health(struct sl_gateway *g, const struct sl_server_check *check,
-			      const char *why)
-{
-	struct sl_worker_msg m = {.verb = SL_WORKER_UPSTREAM_HEALTH};
-	struct sl_list *at;
-
-	snprintf(m.why, sizeof(m.why), "%s", why ? why : "");
-	sl_list_for_each (at, &g->upstreams) {
-		struct upstream_entry *e = sl_container_of(at, struct upstream_entry, link);
-
-		m.upstream = e->upstream;
-		if (e->check == check && !e->leaving)
-			(void)sl_worker_tell(&g->workers[e->worker], &m);
-	}
-}
-
-uint32_t sl_upstreams_busy(const struct sl_gateway *g, const struct sl_server_check *check)
-{
-	struct sl_list *at;
-	uint32_t cnt = 0;
-
-	sl_list_for_each (at, &g->upstreams) {
-		const struct upstream_entry *e = sl_container_of(at, struct upstream_entry, link);
-
-		cnt += e->check == check ? sl_upstream_busy(e->upstream) : 0;
-	}
-	return cnt;
 }
 
 int sl_gateway_fd(const struct sl_gateway *g)

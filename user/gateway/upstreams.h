@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 struct sl_gateway;
-struct sl_server_check;
 
 /* Returns 0, or -1 and errno; sl_upstreams_close() follows in both cases. */
 int sl_upstreams_start(struct sl_gateway *g);
@@ -14,11 +13,5 @@ int sl_upstreams_start(struct sl_gateway *g);
 void sl_upstreams_follow(struct sl_gateway *g, uint64_t now_ns);
 /* Closes all, after the workers' end. */
 void sl_upstreams_close(struct sl_gateway *g);
-
-/* Passes a check's result to the server's workers. `why`: NULL: success. */
-void sl_upstreams_tell_health(struct sl_gateway *g, const struct sl_server_check *check,
-			      const char *why);
-/* Returns the number of all workers' requests at a check's server. */
-uint32_t sl_upstreams_busy(const struct sl_gateway *g, const struct sl_server_check *check);
 
 #endif
