@@ -78,7 +78,7 @@ static void start(void)
 	must(sl_window_init(&window, 1) == 0);
 	admin = sl_admin_open(NULL, &gw, cfg, &window, &why);
 	must(admin != NULL);
-	admin->event_limit = EVENT_LIMIT;
+	admin_limits.events = EVENT_LIMIT;
 }
 
 static void set_large(bool large)

@@ -10,7 +10,9 @@
 #include "control/admin_impl.h"
 #include "control/request_feed.h"
 
-enum { RUNS = 16, EVENTS_LIMIT = 64 << 20 };
+enum { RUNS = 16 };
+
+struct admin_limits admin_limits = {.events = 64 << 20, .replies = 128 << 20};
 
 static const struct {
 	unsigned max_conns, timeout_s;
@@ -247,11 +249,7 @@ struct sl_admin *sl_admin_open(struct sl_control *c, struct sl_gateway *g,
 	sl_err_set(err, "admin: out of memory");
 	if (!a)
 		return NULL;
-	*a = (struct sl_admin){.control = c,
-			       .g = g,
-			       .window = w,
-			       .event_limit = EVENTS_LIMIT,
-			       .socket = {.fd = -1}};
+	*a = (struct sl_admin){.control = c, .g = g, .window = w, .socket = {.fd = -1}};
 	sl_list_init(&a->listeners);
 	sl_list_init(&a->readers);
 	rc = sl_authz_init(&a->authz, &cfg->admin, err);

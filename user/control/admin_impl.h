@@ -21,6 +21,13 @@ struct admin_server {
 	struct admin_conns conns;
 };
 
+/* Most bytes of an event and of all together, and of replies; tests lower them. */
+struct admin_limits {
+	size_t events, replies;
+};
+
+extern struct admin_limits admin_limits;
+
 struct sl_admin {
 	struct sl_control *control;
 	struct sl_gateway *g;
@@ -31,7 +38,6 @@ struct sl_admin {
 	struct admin_server servers[ADMIN_CLASSES];
 	struct sl_list listeners, readers; /* of /events; of /requests */
 	size_t event_bytes;                /* all events that clients have not taken */
-	size_t event_limit;                /* largest event, and sum of all */
 	uint64_t event_cnt;
 	bool events_fail;
 	size_t reply_bytes; /* long ones that clients have not taken */

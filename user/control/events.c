@@ -18,7 +18,7 @@ static struct event_text *new_text(struct sl_admin *a)
 	if (!t)
 		return NULL;
 	*t = (struct event_text){.refs = 1, .number = a->event_cnt++, .held = &a->event_bytes};
-	sl_strbuf_grow(&t->bytes, a->event_limit);
+	sl_strbuf_grow(&t->bytes, admin_limits.events);
 	return t;
 }
 
@@ -32,7 +32,7 @@ static void fill_text(struct sl_admin *a, struct sl_strbuf *b)
 /* Ends the clients that are furthest behind, until `more` bytes are left to hold. */
 static void make_room(struct sl_admin *a, size_t more)
 {
-	while (a->event_bytes + more > a->event_limit) {
+	while (a->event_bytes + more > admin_limits.events) {
 		struct event_listener *slowest = NULL;
 		struct sl_list *pos;
 

@@ -24,7 +24,6 @@ enum {
 	METRICS_LIMIT = 64 << 20,
 	READYZ_LIMIT = 64 << 10,
 	REQUESTS_LIMIT = 1 << 20,
-	REPLIES_LIMIT = 128 << 20, /* also of all that clients have not taken */
 	STATS_MEMORY = 256 << 20,
 };
 
@@ -160,7 +159,7 @@ static enum MHD_Result reply_long(struct admin_request *r, unsigned status, cons
 static enum MHD_Result reply_whole(struct admin_request *r, unsigned status, const char *type,
 				   struct sl_strbuf *b)
 {
-	bool room = b->len <= REPLIES_LIMIT - r->admin->reply_bytes;
+	bool room = b->len <= admin_limits.replies - r->admin->reply_bytes;
 	struct sl_err why = SL_ERR(160);
 
 	if (!b->err && b->len <= READYZ_LIMIT)
@@ -170,8 +169,8 @@ static enum MHD_Result reply_whole(struct admin_request *r, unsigned status, con
 	if (b->err)
 		admin_name_limit(b, r->url, &why);
 	else
-		sl_err_set(&why, "%s: clients have yet to take %zu bytes; allowed: %u", r->url,
-			   r->admin->reply_bytes, REPLIES_LIMIT);
+		sl_err_set(&why, "%s: clients have yet to take %zu bytes; allowed: %zu", r->url,
+			   r->admin->reply_bytes, admin_limits.replies);
 	status = b->err ? MHD_HTTP_INTERNAL_SERVER_ERROR : MHD_HTTP_SERVICE_UNAVAILABLE;
 	sl_strbuf_fini(b);
 	SL_LOG_EVERY(SL_NS_PER_SEC, SL_LOG_WARN, "admin: %s", why.text);
@@ -287,7 +286,7 @@ static enum MHD_Result get_stats(struct admin_request *r)
 {
 	struct sl_strbuf b;
 
-	sl_strbuf_grow(&b, REPLIES_LIMIT);
+	sl_strbuf_grow(&b, admin_limits.replies);
 	admin_stats_write(r->admin, r, &b);
 	return reply_whole(r, MHD_HTTP_OK, "application/json", &b);
 }

@@ -333,8 +333,8 @@ json_t *sl_stats_json(struct sl_gateway *g, const struct sl_window *win)
 	list = json_array();
 	for (uint32_t s = 0; s < in->cfg->pool_cnt; s++)
 		json_array_append_new(list, service_json(g, in, win, s));
-	json_object_set_new(o, "pools", list);
 	json_object_set(o, "services", list);
+	json_object_set_new(o, "pools", list);
 	sl_stats_add_lists(o, g, in, win->history);
 	json_object_set_new(o, "agents", agents_json());
 	json_object_set_new(o, "stack", stack_json(in->worker_cnt));
